@@ -1,0 +1,70 @@
+# Every target sets up .venv by itself when pyproject.toml or constraints.txt has changed.
+# make test ARGS="-k name"    runs a part of the tests, without the coverage threshold
+# make PYTHON=python3.12      uses that Python for .venv
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint check format requirements services bench clean
+
+BIN := .venv/bin
+BASE := .venv/.base-installed
+DEV := .venv/.dev-installed
+CODE := $(wildcard src tests examples benchmarks scripts)
+ARGS ?=
+JOBS ?= auto
+
+RECENT := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c '$(RECENT)' 2>/dev/null && echo $$python && break; done)
+
+# $(call install,EXTRA): what pip says is shown only when it fails.
+define install
+	@test -n "$(PYTHON)" || { echo "postroom needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python" >&2; exit 1; }
+	@echo "Setting up .venv (once) ..."
+	@said=$$({ $(PYTHON) -m venv .venv && \
+		$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[$(1)]'; } 2>&1) \
+		|| { echo "$$said"; exit 1; }
+endef
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(BASE)  ## Show what postroom does, on SQLite, in a few seconds
+	@$(BIN)/python -m examples.demo
+
+test: $(DEV) services  ## Run every test and measure the coverage of branches
+	@$(BIN)/pytest -n $(JOBS) $(or $(ARGS),--cov)
+
+lint: $(DEV)  ## Check format, style, types and the direction of imports
+	@$(BIN)/ruff format --check --quiet --diff $(CODE)
+	@$(BIN)/ruff check --quiet $(CODE)
+	@$(BIN)/mypy $(CODE)
+	@$(BIN)/lint-imports
+
+check: lint test  ## Do all that has to pass before a commit: lint, then test
+
+format: $(DEV)  ## Rewrite the code in the project's format, imports sorted
+	@$(BIN)/ruff check --quiet --fix --exit-zero $(CODE)
+	@$(BIN)/ruff format $(CODE)
+
+requirements: $(DEV) services  ## Print which tests prove which requirement
+	@$(BIN)/pytest --requirements -m requirement -q --no-header $(ARGS)
+
+services: $(DEV)  ## Find, start or install PostgreSQL and RabbitMQ for the tests
+	@$(BIN)/python -m scripts.services
+
+bench: $(DEV) services  ## Measure what capturing an event costs
+	@$(BIN)/python -m benchmarks.capture $(ARGS)
+
+clean:  ## Remove .venv, caches and build output (not .services/: a server may live there)
+	@rm -rf .venv .coverage .coverage.* htmlcov build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache \
+		.import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BASE): pyproject.toml constraints.txt
+	$(call install,sqlite)
+	@touch $@
+
+$(DEV): pyproject.toml constraints.txt
+	$(call install,dev)
+	@touch $(BASE) $@

@@ -1,0 +1,54 @@
+"""Log in to PostgreSQL and RabbitMQ: does one answer, and does it let us in?
+
+Each login gives the server's version, or raises Refused (it answers, and says no) or OSError
+(nothing of that kind answers).
+"""
+
+import asyncio
+import logging
+
+import aio_pika
+import psycopg
+from aiormq.exceptions import (
+    AMQPConnectionError,
+    ProbableAuthenticationError,
+    ProtocolSyntaxError,
+)
+
+TIMEOUT = 5
+logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # what it would say, we say in one line
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not an error
+    """Raised when a server answers and refuses the login."""
+
+
+def postgres_login(url: str) -> str:
+    """Log in as the URL's user; gives the major version."""
+    try:
+        with psycopg.connect(url, connect_timeout=TIMEOUT) as connection:
+            return str(connection.info.server_version // 10_000)
+    except psycopg.OperationalError as error:
+        if "FATAL" in str(error):
+            raise Refused(str(error).partition("FATAL:")[2].split("\n")[0].strip()) from None
+        raise OSError("nothing answers") from error
+
+
+def rabbitmq_login(url: str) -> str:
+    """Log in as the URL's user; gives the version."""
+    return asyncio.run(_rabbitmq_login(url))
+
+
+async def _rabbitmq_login(url: str) -> str:
+    try:
+        connection = await aio_pika.connect(url, timeout=TIMEOUT)
+    except ProbableAuthenticationError as error:
+        raise Refused(str(error)) from None
+    except ProtocolSyntaxError:  # how aio-pika takes "Connection.Close" for an answer
+        raise Refused("no such vhost, or not allowed into it") from None
+    except (AMQPConnectionError, TimeoutError) as error:
+        raise OSError("nothing answers") from error
+    async with connection:
+        transport = connection.transport
+        version = transport.connection.server_properties["version"] if transport else ""
+        return version.decode() if isinstance(version, bytes) else str(version)

@@ -1,0 +1,136 @@
+"""Find, start or install what the tests need; write its address down; say so in one line.
+
+Run as `make services`, or `python -m scripts.services` from the root of the repository.
+The addresses go to .services/env, where the tests read them.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import urlsplit
+
+from scripts.servers import (
+    HOST,
+    STATE,
+    Found,
+    PostgreSQL,
+    RabbitMQ,
+    Service,
+    Unavailable,
+    is_root,
+    masked,
+    run,
+)
+
+PATIENCE = 90  # seconds for a server that was just started
+
+
+def already_running(service: Service) -> bool:
+    try:
+        return service.find() is not None
+    except Unavailable:
+        if is_root() and service.installed():
+            return False  # starting it again gives the tests a login
+        raise
+
+
+def start_installed(service: Service) -> bool:
+    if not service.installed():
+        return False
+    tell(f"starting {service.name} ...")
+    service.start()
+    return True
+
+
+def install_packages(service: Service) -> bool:
+    if not is_root() or shutil.which("apt-get") is None:
+        return False
+    tell(f"installing {service.name} ...")
+    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    run("apt-get", "update", environment=quiet)
+    run("apt-get", "install", "-y", "--no-install-recommends", *service.packages, environment=quiet)
+    service.start()
+    return True
+
+
+def compose_up(service: Service) -> bool:
+    if shutil.which("docker") is None:
+        return False
+    run("docker", "info")
+    tell(f"starting {service.name} in Docker ...")
+    run("docker", "compose", "up", "--detach", "--wait", service.compose_name)
+    return True
+
+
+Step = Callable[[Service], bool]
+STEPS: Mapping[str, Step] = {
+    "was running": already_running,
+    "started": start_installed,
+    "installed": install_packages,
+    "started in Docker": compose_up,
+}
+
+
+def provide(service: Service) -> tuple[Found, str]:
+    """Take the steps in order until one leads to a server; gives it, and the step's name."""
+    if os.environ.get(service.variable):
+        return require(service, wait=0), "from the environment"
+    for done, step in STEPS.items():
+        try:
+            if step(service):
+                return require(service, PATIENCE), done
+        except (OSError, subprocess.SubprocessError) as error:
+            tell(f"{step.__name__} did not work for {service.name}: {masked(str(error))}")
+    packages = " ".join(service.packages)
+    raise Unavailable(
+        f"no {service.name} here: start one on {HOST}:{service.port}, "
+        f"install {packages} or Docker, or set {service.variable}"
+    )
+
+
+def require(service: Service, wait: float) -> Found:
+    """The server, within so many seconds."""
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            if found := service.find():
+                return found
+            why = f"no {service.name} answers at {masked(service.urls()[0])}"
+        except Unavailable as error:  # PostgreSQL refuses logins while it is starting
+            why = str(error)
+        if time.monotonic() >= deadline:
+            raise Unavailable(why)
+        time.sleep(0.2)
+
+
+def tell(what: str) -> None:
+    """Progress, for who waits; the result is the one line on standard output."""
+    print(f"services: {what}", file=sys.stderr, flush=True)
+
+
+def write_addresses(addresses: Mapping[str, str]) -> None:
+    STATE.mkdir(exist_ok=True)
+    (STATE / "env").write_text("".join(f"{name}={url}\n" for name, url in addresses.items()))
+
+
+def main(services: Sequence[Service]) -> int:
+    addresses, lines = {}, []
+    for service in services:
+        try:
+            found, how = provide(service)
+        except Unavailable as error:
+            tell(str(error))
+            return 1
+        at = urlsplit(found.url).netloc.rpartition("@")[2]
+        addresses[service.variable] = found.url
+        lines.append(f"{service.name} {found.version} at {at} ({how})")
+    write_addresses(addresses)
+    print("services: " + ", ".join(lines))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main([PostgreSQL(5432), RabbitMQ(5672)]))

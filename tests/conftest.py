@@ -1,0 +1,52 @@
+"""What every test can ask for: a database and a vhost of its own session."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from hypothesis import settings
+from sqlalchemy import URL
+
+from tests.support.postgres import temporary_database
+from tests.support.rabbitmq import temporary_vhost
+from tests.support.services import service_url
+
+pytest_plugins = ["tests.requirements_report"]
+
+# A slow machine is not a failure: the tests bound what they wait for themselves.
+settings.register_profile("postroom", deadline=None)
+settings.load_profile("postroom")
+
+
+@pytest.fixture(scope="session")
+def postgres_url(_postgres_database: URL) -> str:
+    """This session's database, for asyncpg."""
+    return _with_driver(_postgres_database, "asyncpg")
+
+
+@pytest.fixture(scope="session")
+def postgres_sync_url(_postgres_database: URL) -> str:
+    """The same database, for psycopg."""
+    return _with_driver(_postgres_database, "psycopg")
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_url(_session_name: str) -> Iterator[str]:
+    """This session's vhost."""
+    with temporary_vhost(service_url("POSTROOM_TEST_RABBITMQ_URL"), _session_name) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def _postgres_database(_session_name: str) -> Iterator[URL]:
+    with temporary_database(service_url("POSTROOM_TEST_POSTGRES_URL"), _session_name) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def _session_name() -> str:
+    return f"postroom_test_{uuid4().hex[:12]}"
+
+
+def _with_driver(url: URL, driver: str) -> str:
+    return url.set(drivername=f"postgresql+{driver}").render_as_string(hide_password=False)

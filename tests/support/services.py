@@ -1,0 +1,28 @@
+"""Where the services are: in the environment, else in what `make services` wrote."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+WRITTEN = Path(__file__).parents[2] / ".services" / "env"
+
+
+def service_url(variable: str) -> str:
+    """The URL in an environment variable or in .services/env; without one the test fails."""
+    url = os.environ.get(variable) or _written().get(variable)
+    if not url:
+        raise missing(f"{variable} is not known")
+    return url
+
+
+def missing(what: str) -> BaseException:
+    """What to raise: the test fails, it never skips, with one line that says what to do."""
+    return pytest.fail.Exception(f"{what}: run `make services`", pytrace=False)
+
+
+def _written() -> dict[str, str]:
+    if not WRITTEN.exists():
+        return {}
+    lines = WRITTEN.read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line)

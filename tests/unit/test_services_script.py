@@ -1,0 +1,82 @@
+"""The parts of `make services` that decide without a server."""
+
+import pytest
+
+from scripts import services
+from scripts.servers import Found, PostgreSQL, RabbitMQ, Unavailable, masked
+
+FREE_PORT = 1  # reserved, and nothing listens there
+
+
+class FakeServer(PostgreSQL):
+    """A server that lets us in once it was started."""
+
+    def __init__(self, *, running: bool = False, installed: bool = False) -> None:
+        super().__init__(FREE_PORT)
+        self.running = running
+        self.is_installed = installed
+
+    def find(self) -> Found | None:
+        return Found(self.urls()[0], "16") if self.running else None
+
+    def installed(self) -> bool:
+        return self.is_installed
+
+    def start(self) -> None:
+        self.running = True
+
+
+@pytest.fixture(autouse=True)
+def _bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("POSTROOM_TEST_POSTGRES_URL", raising=False)
+    monkeypatch.delenv("POSTROOM_TEST_RABBITMQ_URL", raising=False)
+    monkeypatch.setenv("PATH", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("amqp://guest:s3cret@host:5672/", "amqp://guest:***@host:5672/"),
+        ("postgresql://me:p@ss:word@host/db", "postgresql://me:***@host/db"),
+        (
+            "postgresql://host/db?user=me&password=s3cret",
+            "postgresql://host/db?user=me&password=***",
+        ),
+        ("postgresql://postgres@host/db", "postgresql://postgres@host/db"),
+        ("no URL at all", "no URL at all"),
+    ],
+)
+def test_a_password_is_never_shown(text: str, shown: str) -> None:
+    assert masked(text) == shown
+
+
+def test_the_environment_names_the_only_url_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSTROOM_TEST_RABBITMQ_URL", "amqp://me:pw@elsewhere/")
+    assert RabbitMQ(5672).urls() == ["amqp://me:pw@elsewhere/"]
+
+
+def test_a_running_server_is_used_as_it_is() -> None:
+    _, how = services.provide(FakeServer(running=True, installed=True))
+    assert how == "was running"
+
+
+def test_an_installed_server_is_started() -> None:
+    _, how = services.provide(FakeServer(installed=True))
+    assert how == "started"
+
+
+def test_one_line_says_what_to_do_when_nothing_helps() -> None:
+    with pytest.raises(
+        Unavailable, match=r"^no PostgreSQL here: .* set POSTROOM_TEST_POSTGRES_URL$"
+    ):
+        services.provide(FakeServer())
+
+
+def test_a_url_from_the_environment_that_does_not_answer_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("POSTROOM_TEST_POSTGRES_URL", "postgresql://me:s3cret@127.0.0.1:1/db")
+    with pytest.raises(
+        Unavailable, match=r"no PostgreSQL answers at postgresql://me:\*\*\*@127\.0\.0\.1:1/db"
+    ):
+        services.provide(FakeServer(installed=True))
