@@ -1,0 +1,1 @@
+"""Step 2 of the journey: saved in your transaction."""

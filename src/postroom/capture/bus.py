@@ -1,0 +1,93 @@
+"""The request's way in: controllers emit events to a bus, which is flushed before the commit."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+
+from postroom.capture.capture import CaptureSettings, capture, describe_for, settings_of
+from postroom.errors import CaptureError
+from postroom.events.codec import Unfit, check_json, codec_for
+from postroom.events.description import Description
+from postroom.events.event import Event
+from postroom.events.payload import explain
+
+
+class EventBus:
+    """Collects the events of one request, in order. Nothing is saved until it is flushed."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+
+    def emit(self, event: Event) -> None:
+        """Take an event."""
+        self._events.append(event)
+
+    def collect(self) -> list[Event]:
+        """Return the events, in order, and clear the bus."""
+        events, self._events = self._events, []
+        return events
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events taken so far."""
+        return tuple(self._events)
+
+    @property
+    def has_events(self) -> bool:
+        """Whether there is anything to flush."""
+        return bool(self._events)
+
+    @property
+    def event_count(self) -> int:
+        """How many events there are to flush."""
+        return len(self._events)
+
+
+class OutboxMiddleware:
+    """Saves what a bus holds, with the request's context, in the request's transaction."""
+
+    def __init__(self, *, settings: CaptureSettings | None = None) -> None:
+        self._settings = settings
+
+    async def flush(self, session: Session | AsyncSession, bus: EventBus, **context: Any) -> int:
+        """Add a record per event to the session and empty the bus; return how many there were.
+
+        Each payload gets the envelope (`event_type`, `aggregate_type`, `aggregate_id`,
+        `timestamp`) and the context over it. Does not flush the session, and does not commit.
+        """
+        return self.flush_now(session, bus, **context)
+
+    def flush_now(self, session: Session | AsyncSession, bus: EventBus, **context: Any) -> int:
+        """Do the same from code that is not async."""
+        settings = self._settings or settings_of()
+        facts = _context(context)
+        enveloped = [_envelop(describe_for(event, settings), facts) for event in bus.events]
+        capture(session, enveloped, settings)
+        bus.collect()  # only now: an event that is refused stays on the bus
+        return len(enveloped)
+
+
+def _envelop(description: Description, context: Mapping[str, Any]) -> Description:
+    envelope = {
+        "event_type": description.event_type,
+        "aggregate_type": description.aggregate_type,
+        "aggregate_id": description.aggregate_id,
+        "timestamp": codec_for(datetime).encode(description.occurred_at),
+    }
+    return replace(description, payload={**description.payload, **envelope, **context})
+
+
+def _context(context: Mapping[str, Any]) -> dict[str, Any]:
+    facts = {
+        key: str(value) if isinstance(value, UUID) else value for key, value in context.items()
+    }
+    try:
+        check_json(facts)
+    except Unfit as unfit:
+        raise CaptureError(f"cannot flush with this context: {explain(unfit)}") from unfit
+    return facts

@@ -1,0 +1,115 @@
+"""The one function that every way in ends in: events become records in a session."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Table, inspect
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Mapper, Session
+
+from postroom.errors import CaptureError, ConfigurationError
+from postroom.events.codec import Unfit, check_json
+from postroom.events.description import Description, describe
+from postroom.events.event import Event, UntypedEvent
+from postroom.events.payload import explain, to_json
+from postroom.events.registry import EventRegistry, default_registry
+from postroom.record import OutboxRecord
+
+SETTINGS: Final = "postroom.capture"
+"""Where a table's `info` keeps the settings of its outbox."""
+
+MAX_EVENT_TYPE_BYTES: Final = 255  # AMQP's limit for a routing key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureSettings:
+    """What an outbox asks of the events that are saved in it."""
+
+    record: type[OutboxRecord] = OutboxRecord
+    max_retries: int | None = 10
+    max_payload_bytes: int = 1024 * 1024
+    max_header_bytes: int = 64 * 1024
+    headers: Callable[[], Mapping[str, Any]] = dict
+    registry: EventRegistry = default_registry
+
+
+def capture(
+    session: Session | AsyncSession, descriptions: Iterable[Description], settings: CaptureSettings
+) -> list[OutboxRecord]:
+    """Add a record per event to the session, in order: all of them, or none and an error.
+
+    It never flushes, commits or talks to anybody.
+    """
+    headers = _headers(settings)
+    records = [_record(description, headers, settings) for description in descriptions]
+    session.add_all(records)
+    return records
+
+
+def describe_for(event: Event, settings: CaptureSettings) -> Description:
+    """Describe an event to capture; refuse it when its class's name is another class's too."""
+    if not isinstance(event, UntypedEvent):
+        settings.registry.register(type(event))
+    return describe(event)
+
+
+def settings_of(record: type[OutboxRecord] = OutboxRecord) -> CaptureSettings:
+    """Find the outbox that a record class is mapped to."""
+    mapper: Mapper[Any] | None = inspect(record, raiseerr=False)
+    table = mapper.local_table if mapper is not None else None
+    if isinstance(table, Table) and SETTINGS in table.info:
+        settings: CaptureSettings = table.info[SETTINGS]
+        return settings
+    raise ConfigurationError(
+        f"there is no outbox yet: {record.__name__} is not mapped to a table."
+        " Make one at start-up, with Outbox(Base.metadata) or map_outbox_table(registry)."
+    )
+
+
+def _record(
+    description: Description, headers: Mapping[str, Any], settings: CaptureSettings
+) -> OutboxRecord:
+    _check_event_type(description.event_type)
+    _check_size(description.event_type, "payload", description.payload, settings.max_payload_bytes)
+    return settings.record(
+        id=description.event_id,
+        event_type=description.event_type,
+        event_version=description.event_version,
+        aggregate_type=description.aggregate_type,
+        aggregate_id=description.aggregate_id,
+        payload=description.payload,
+        headers=dict(headers),
+        occurred_at=description.occurred_at,
+        max_retries=settings.max_retries,
+    )
+
+
+def _headers(settings: CaptureSettings) -> dict[str, Any]:
+    headers = dict(settings.headers())
+    if not headers:
+        return headers
+    try:
+        check_json(headers)
+    except Unfit as unfit:
+        raise CaptureError(f"cannot capture with these headers: {explain(unfit)}") from unfit
+    _check_size("an event", "headers", headers, settings.max_header_bytes)
+    return headers
+
+
+def _check_event_type(event_type: str) -> None:
+    size = len(event_type.encode(errors="surrogatepass"))
+    if not event_type or size > MAX_EVENT_TYPE_BYTES:
+        raise CaptureError(
+            f"cannot capture {event_type[:60]!r}…: its event type has {size} bytes, and brokers"
+            f" take 1 to {MAX_EVENT_TYPE_BYTES}. Give the class a shorter name=…."
+        )
+
+
+def _check_size(event_type: str, what: str, document: Mapping[str, Any], limit: int) -> None:
+    size = len(to_json(document).encode())
+    if size > limit:
+        raise CaptureError(
+            f"cannot capture {event_type}: its {what} takes {size:,} bytes, and the outbox takes"
+            f" {limit:,}. Store the bulk elsewhere and send its address, or raise the limit."
+        )

@@ -1,0 +1,31 @@
+"""The explicit way in: a use case dispatches its events before it commits."""
+
+from collections.abc import Iterable
+
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+
+from postroom.capture.capture import CaptureSettings, capture, describe_for, settings_of
+from postroom.events.event import Event
+
+
+class OutboxEventDispatcher:
+    """An `EventDispatcher` that saves events in the session of the use case.
+
+    Dispatch before the commit: the events are saved with the data, or not at all.
+    """
+
+    def __init__(
+        self, session: Session | AsyncSession, *, settings: CaptureSettings | None = None
+    ) -> None:
+        self._session = session
+        self._settings = settings or settings_of()
+
+    async def dispatch(self, events: Iterable[Event]) -> None:
+        """Add a record per event to the session, in order. Does not flush or commit."""
+        self.dispatch_now(events)
+
+    def dispatch_now(self, events: Iterable[Event]) -> None:
+        """Do the same from code that is not async."""
+        descriptions = [describe_for(event, self._settings) for event in events]
+        capture(self._session, descriptions, self._settings)

@@ -1,0 +1,117 @@
+"""The way in that needs no code: a session saves the events of the aggregates that it saves.
+
+Where it looks, and why there:
+
+- `raise_event`, `add`: the aggregate is noted and marked dirty, for there might be no flush
+- before a flush: captures what was raised, in order of raising
+- after a flush: captures what waited for an id of the database's making, or was raised meanwhile
+- before a commit: captures what no flush has seen
+- at the end of a transaction: if it committed, all is well, and a savepoint's captures become its
+  parent's; if not, an aggregate that keeps its state gets its events back, in front of newer ones,
+  and one whose state SQLAlchemy sets back loses them with it
+"""
+
+import json
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import event, inspect
+from sqlalchemy.orm import InstanceState, ORMExecuteState, Session, SessionTransaction
+
+from postroom.capture.capture import CaptureSettings, capture, describe_for, settings_of
+from postroom.capture.targets import CaptureTarget, session_class
+from postroom.capture.tracker import Raised, tracker_of
+from postroom.errors import CaptureWarning
+from postroom.events.aggregate import AggregateRoot
+from postroom.events.description import Description, key_text
+
+
+class DomainEventOutboxInterceptor:
+    """Captures the events of every aggregate that a session saves."""
+
+    def __init__(self, settings: CaptureSettings | None = None) -> None:
+        self._settings = settings
+
+    def install(self, sessions: CaptureTarget) -> None:
+        """Listen to all sessions of a maker, or of a class."""
+        target = session_class(sessions)
+        event.listen(target, "after_transaction_create", _start_tracking)
+        event.listen(target, "after_attach", _note_attached)
+        event.listen(target, "before_flush", self._before_flush)
+        event.listen(target, "after_flush_postexec", self._after_flush)
+        event.listen(target, "before_commit", self.sweep)
+        event.listen(target, "after_commit", _note_commit)
+        event.listen(target, "after_transaction_end", _settle)
+        event.listen(target, "do_orm_execute", _warn_of_bulk_statement)
+
+    def sweep(self, session: Session) -> None:
+        """Capture what the session's aggregates have raised, as far as their ids are known."""
+        tracker = tracker_of(session)
+        waiting = tracker.waiting(session)
+        if not waiting:
+            return
+        settings = self._settings or settings_of()
+        descriptions = list(_described(waiting, settings))
+        capture(session, descriptions, settings)
+        tracker.take(session, waiting[: len(descriptions)])
+
+    def _before_flush(self, session: Session, *_: Any) -> None:
+        self.sweep(session)
+        tracker_of(session).flushing = True
+
+    def _after_flush(self, session: Session, _: Any) -> None:
+        tracker_of(session).flushing = False
+        self.sweep(session)
+
+
+def _described(waiting: Iterable[Raised], settings: CaptureSettings) -> Iterator[Description]:
+    for raised in waiting:
+        description = describe_for(raised.event, settings)
+        aggregate_id = description.aggregate_id or _identity(raised.aggregate)
+        if aggregate_id is None:
+            return  # and what was raised after it waits too, to keep the order
+        yield replace(
+            description,
+            aggregate_type=description.aggregate_type or type(raised.aggregate).__name__,
+            aggregate_id=aggregate_id,
+        )
+
+
+def _identity(aggregate: AggregateRoot) -> str | None:
+    state: InstanceState[AggregateRoot] = inspect(aggregate)
+    parts = [key_text(part) for part in state.mapper.primary_key_from_instance(aggregate)]
+    if None in parts:
+        return None
+    return parts[0] if len(parts) == 1 else json.dumps(parts)
+
+
+def _start_tracking(session: Session, _: SessionTransaction) -> None:
+    tracker_of(session)
+
+
+def _note_attached(session: Session, instance: object) -> None:
+    if isinstance(instance, AggregateRoot) and instance.domain_events:
+        tracker_of(session).note(instance)
+
+
+def _note_commit(session: Session) -> None:
+    tracker_of(session).committed(session)
+
+
+def _settle(session: Session, transaction: SessionTransaction) -> None:
+    tracker_of(session).ended(transaction)
+
+
+def _warn_of_bulk_statement(execution: ORMExecuteState) -> None:
+    if not (execution.is_insert or execution.is_update or execution.is_delete):
+        return
+    mapper = execution.bind_mapper
+    if mapper is not None and issubclass(mapper.class_, AggregateRoot):
+        warnings.warn(
+            f"a bulk statement on {mapper.class_.__name__} raises no events: postroom sees"
+            " aggregates, not rows. Load and change them one by one where their events matter.",
+            CaptureWarning,
+            stacklevel=2,
+        )

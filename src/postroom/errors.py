@@ -1,0 +1,58 @@
+"""Everything postroom raises or warns of, in one tree.
+
+PostroomError
+├── ConfigurationError         the outbox is not set up, or set up twice
+├── EventDefinitionError       a class cannot be an event
+├── CaptureError               an event cannot be saved            (ValueError)
+├── UnknownEventTypeError      nobody knows a record's event type  (ValueError)
+├── PayloadError               a record does not fit its class     (ValueError)
+└── SchemaError                the tables are not as they should be
+
+CaptureWarning                 events that will not be captured    (UserWarning)
+"""
+
+from collections.abc import Iterable
+
+
+class PostroomError(Exception):
+    """Base of every error that postroom raises."""
+
+
+class ConfigurationError(PostroomError):
+    """Raised when the outbox is used before it is set up, or set up in a way that cannot work."""
+
+
+class EventDefinitionError(PostroomError):
+    """Raised when a class cannot be an event: a field that JSON cannot hold, a name taken twice."""
+
+
+class CaptureError(PostroomError, ValueError):
+    """Raised when an event cannot be saved as it is. Nothing has been added to the session."""
+
+
+class UnknownEventTypeError(PostroomError, ValueError):
+    """Raised when no class is registered for an event type."""
+
+    def __init__(self, event_type: str, known: Iterable[str]) -> None:
+        self.event_type = event_type
+        self.known = tuple(sorted(known))
+        super().__init__(
+            f"no event class is registered as {event_type!r}. Import the module of its @handles, or"
+            f" rename nothing that is stored. Known: {', '.join(self.known) or 'none'}."
+        )
+
+
+class PayloadError(PostroomError, ValueError):
+    """Raised when a stored payload does not fit the event class it belongs to."""
+
+
+class SchemaError(PostroomError):
+    """Raised when the outbox tables in the database are not the ones this version needs."""
+
+    def __init__(self, drift: Iterable[str]) -> None:
+        self.drift = tuple(drift)
+        super().__init__("\n".join(self.drift))
+
+
+class CaptureWarning(UserWarning):
+    """Warns of domain events that postroom sees but cannot capture."""

@@ -1,0 +1,1 @@
+"""Step 1 of the journey: something happened."""

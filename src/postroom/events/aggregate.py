@@ -1,0 +1,69 @@
+"""Aggregates: the entities that raise events."""
+
+from collections.abc import Iterable
+from itertools import count
+from typing import Protocol
+
+from sqlalchemy import inspect
+from sqlalchemy.orm import InstanceState
+
+from postroom.events.event import Event
+
+RaisedEvent = tuple[int, Event]
+RAISE_LISTENER = "postroom.raise_listener"
+"""Where a session keeps the listener that is told when one of its aggregates raises an event."""
+
+_order = count()  # of raising, across aggregates
+
+
+class RaiseListener(Protocol):
+    """Is told of aggregates with events to capture."""
+
+    def note(self, aggregate: "AggregateRoot") -> None:
+        """Remember that this aggregate has events."""
+
+
+class AggregateRoot:
+    """Base (or mixin) of the entities that raise events, mapped in whichever way or not at all."""
+
+    def raise_event(self, event: Event) -> None:
+        """Note that something happened. It is saved together with the aggregate."""
+        self._raised().append((next(_order), event))
+        listener = _listener(self)
+        if listener is not None:
+            listener.note(self)
+
+    @property
+    def domain_events(self) -> tuple[Event, ...]:
+        """The events raised and not yet saved, in order."""
+        return tuple(event for _, event in self._raised())
+
+    def collect_events(self) -> list[Event]:
+        """Return the events, in order, and clear them."""
+        return [event for _, event in self._take_raised()]
+
+    def clear_events(self) -> None:
+        """Forget the events: they will not be saved."""
+        self._take_raised()
+
+    def _raised(self) -> list[RaisedEvent]:
+        # In __dict__, because an ORM makes instances without calling __init__, and because an
+        # annotated class attribute would look like a column or a field.
+        raised: list[RaisedEvent] = self.__dict__.setdefault("_postroom_raised", [])
+        return raised
+
+    def _take_raised(self) -> list[RaisedEvent]:
+        raised = list(self._raised())
+        self._raised().clear()
+        return raised
+
+    def _give_back(self, raised: Iterable[RaisedEvent]) -> None:
+        self._raised()[:] = sorted([*raised, *self._raised()], key=lambda item: item[0])
+
+
+def _listener(aggregate: AggregateRoot) -> RaiseListener | None:
+    state: InstanceState[AggregateRoot] | None = inspect(aggregate, raiseerr=False)
+    if state is None or state.session is None:
+        return None
+    listener: RaiseListener | None = state.session.info.get(RAISE_LISTENER)
+    return listener

@@ -1,0 +1,148 @@
+"""The values without parts: numbers, text, and what JSON has to write as text."""
+
+import re
+import sys
+from base64 import b64decode, b64encode
+from dataclasses import replace
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from types import NoneType
+from typing import Any, Final
+from uuid import UUID
+
+from postroom.events.codec.contract import Codec, CodecOf, Convert, typed
+from postroom.events.codec.unfit import Unfit, mismatch, unreadable
+
+_TOO_LONG = 10**4300  # Python's own limit for int → str, and well within PostgreSQL's
+_LARGEST = sys.float_info.max
+_HEX = "[0-9a-fA-F]"
+_TIME = r"(?!24)\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d(:\d\d(\.\d{6})?)?)?"
+_DURATION = re.compile(r"(-?)PT(\d+)(?:\.(\d{1,6}))?S", re.ASCII)
+
+
+def scalar(tp: Any, codec_of: CodecOf) -> Codec | None:
+    """The codec of a type without parts."""
+    return SCALARS.get(tp) if isinstance(tp, type) else None
+
+
+def _as_text(tp: type, write: Convert, read: Convert, form: str, example: str) -> Codec:
+    """A value as text of one form; text of another form is refused, not guessed at."""
+    has_form = re.compile(form, re.ASCII).fullmatch
+    expected = f"{tp.__name__} (such as {example!r})"
+
+    def read_form(text: str) -> Any:
+        if not has_form(text):
+            raise unreadable(text, expected)
+        try:
+            return read(text)
+        except (ValueError, ArithmeticError) as error:
+            raise unreadable(text, expected) from error
+
+    return typed(tp, str, write, read_form)
+
+
+def _encode_uuid(value: Any) -> str:
+    if not isinstance(value, UUID):  # asyncpg gives a subclass that is equal to it
+        raise mismatch(value, "UUID")
+    return str(value)
+
+
+def _text(value: str) -> str:
+    if "\0" in value:
+        raise Unfit("contains a NUL character, which PostgreSQL cannot hold", "Remove it.")
+    try:
+        value.isascii() or value.encode()
+    except UnicodeEncodeError:
+        problem = "contains a lone surrogate (half a character), which is not text"
+        raise Unfit(problem, "Repair the text, or use bytes.") from None
+    return value
+
+
+def _integer(value: int) -> int:
+    if abs(value) >= _TOO_LONG:
+        raise Unfit("has more than 4300 digits", "Use bytes.")
+    return value
+
+
+def _encode_float(value: Any) -> float:
+    if type(value) in (float, int) and abs(value) <= _LARGEST and float(value) == value:
+        return float(value)
+    if type(value) is not float:
+        raise mismatch(value, "float")
+    name = "NaN" if value != value else "infinite"
+    raise Unfit(f"is {name}, which JSON cannot hold", 'Use Decimal, or None for "unknown".')
+
+
+def _decode_float(json: Any) -> float:
+    if type(json) in (float, int) and abs(json) <= _LARGEST:
+        return float(json)  # an int: JSONB writes 1e22 without an exponent
+    raise unreadable(json, "float")
+
+
+def _write_decimal(value: Decimal) -> str:
+    if not value.is_finite():
+        raise Unfit(f"is {value}, which is not a number", 'Use None for "unknown".')
+    return str(value)
+
+
+def _write_moment(value: datetime | time) -> str:
+    text = value.isoformat()
+    if value.tzinfo is None:
+        return text
+    if (offset := value.utcoffset()) is None:
+        remedy = "Use a fixed offset (datetime.timezone), or a datetime in that zone."
+        raise Unfit("has a time zone that gives it no UTC offset", remedy)
+    return text if offset else f"{text[:-6]}Z"
+
+
+def _write_duration(value: timedelta) -> str:
+    total = (value.days * 86_400 + value.seconds) * 10**6 + value.microseconds
+    seconds, micros = divmod(abs(total), 10**6)
+    fraction = f".{micros:06}".rstrip("0") if micros else ""
+    return f"{'-' if total < 0 else ''}PT{seconds}{fraction}S"
+
+
+def _read_duration(text: str) -> timedelta:
+    sign, seconds, fraction = _DURATION.findall(text)[0]
+    return timedelta(microseconds=int(f"{sign}{seconds}{fraction:0<6}"))
+
+
+def _write_bytes(value: bytes) -> str:
+    return b64encode(value).decode()
+
+
+def _read_bytes(text: str) -> bytes:
+    value = b64decode(text, validate=True)
+    if _write_bytes(value) != text:
+        raise ValueError("bits are left over")
+    return value
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+_UUID_FORM = rf"{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
+_MOMENT = rf"\d{{4}}-\d\d-\d\dT{_TIME}"
+_DECIMAL = r"-?\d+(\.\d+)?([eE][+-]?\d+)?"
+
+SCALARS: Final[dict[type, Codec]] = {
+    NoneType: typed(NoneType, NoneType, _unchanged, _unchanged, "None"),
+    bool: typed(bool, bool, _unchanged, _unchanged),
+    int: typed(int, int, _integer, _unchanged),
+    str: typed(str, str, _text, _unchanged),
+    float: Codec(_encode_float, _decode_float, frozenset((float,)), frozenset((float,)), (int,)),
+    Decimal: _as_text(Decimal, _write_decimal, Decimal, _DECIMAL, "12.50"),
+    UUID: replace(
+        _as_text(UUID, str, UUID, _UUID_FORM, str(UUID(int=7))),
+        encode=_encode_uuid,
+        tolerates=(UUID,),
+    ),
+    bytes: _as_text(bytes, _write_bytes, _read_bytes, r"[\w+/]*=*", "aGk="),
+    date: _as_text(date, date.isoformat, date.fromisoformat, r"\d{4}-\d\d-\d\d", "2024-05-01"),
+    time: _as_text(time, _write_moment, time.fromisoformat, _TIME, "12:30:00"),
+    datetime: _as_text(
+        datetime, _write_moment, datetime.fromisoformat, _MOMENT, "2024-05-01T12:30:00Z"
+    ),
+    timedelta: _as_text(timedelta, _write_duration, _read_duration, _DURATION.pattern, "PT90.5S"),
+}

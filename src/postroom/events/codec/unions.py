@@ -1,0 +1,109 @@
+"""Unions: an arm is known by its type on the way out, and by its shape in JSON on the way back."""
+
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
+
+from postroom.events.codec.choices import literal_of
+from postroom.events.codec.contract import Codec, CodecOf, Convert, as_stored
+from postroom.events.codec.hints import label, plain
+from postroom.events.codec.tags import tag_reader
+from postroom.events.codec.unfit import Unfit, mismatch, unreadable
+
+Arm: TypeAlias = tuple[Any, Codec]
+
+_JSON_ARMS: Final = (None, bool, int, float, str, list[Any], dict[str, Any])
+_PLURALS: Final = {NoneType: "null", bool: "bools", str: "strings", list: "arrays", dict: "objects"}
+
+
+def is_union(tp: Any) -> bool:
+    """Whether the type has arms; Any has those of JSON."""
+    return tp is Any or get_origin(tp) in (Union, UnionType)
+
+
+def union(tp: Any, codec_of: CodecOf) -> Codec | None:
+    """The codec of a union, or a refusal of arms that look the same in JSON."""
+    if not is_union(tp):
+        return None
+    arms = _arms(_flat(tp), codec_of)
+    shapes = frozenset(shape for _, codec in arms for shape in codec.shapes)
+    readers = {shape: _reader(shape, arms, codec_of) for shape in shapes}
+    if float in shapes:
+        readers.setdefault(int, readers[float])  # JSONB writes 1e22 as an integer
+    expected = "plain JSON" if tp is Any else " or ".join(label(arm) for arm, _ in arms)
+    return Codec(_encoder(arms, expected), _decoder(readers, expected), shapes)
+
+
+def _flat(tp: Any) -> list[Any]:
+    """The arms, with those of unions within the union."""
+    tp = plain(tp)
+    if not is_union(tp):
+        return [tp]
+    arms = _JSON_ARMS if tp is Any else get_args(tp)
+    return list(dict.fromkeys(inner for arm in arms for inner in _flat(arm)))
+
+
+def _arms(types: list[Any], codec_of: CodecOf) -> list[Arm]:
+    """The arms and their codecs, with all literals, and None beside them, as one."""
+    literals = [tp for tp in types if get_origin(tp) is Literal]
+    if not literals:
+        return [(tp, codec_of(tp)) for tp in types]
+    values = [value for tp in literals for value in get_args(tp)]
+    values += [None for tp in types if tp is NoneType]
+    others = [tp for tp in types if tp not in (*literals, NoneType)]
+    return [(Literal[*values], literal_of(values, codec_of)), *_arms(others, codec_of)]
+
+
+def _reader(shape: type, arms: list[Arm], codec_of: CodecOf) -> Convert:
+    owners = [(tp, codec) for tp, codec in arms if shape in codec.shapes]
+    if len(owners) == 1:
+        return owners[0][1].decode
+    by_tag = tag_reader([tp for tp, _ in owners], codec_of)
+    if by_tag is None:
+        names = " and ".join(label(tp) for tp, _ in owners)
+        problem = f"is ambiguous: {names} are both {_PLURALS.get(shape, 'numbers')} in JSON"
+        tag = "Give each dataclass a Literal field with a value of its own, or use two fields."
+        raise Unfit(problem, tag if shape is dict else "Use one of them, or two fields.")
+    return by_tag
+
+
+def _encoder(arms: list[Arm], expected: str) -> Convert:
+    encoders = [(codec, _arm_encoder(codec, arms)) for _, codec in arms]
+    exact = {kind: encode for codec, encode in encoders for kind in codec.types}
+    tolerant = [(codec.tolerates, encode) for codec, encode in encoders]
+
+    def encode(value: Any) -> Any:
+        convert = exact.get(type(value))
+        if convert is None:
+            found = (convert for kinds, convert in tolerant if isinstance(value, kinds))
+            convert = next(found, None)
+        if convert is None:
+            raise mismatch(value, expected)
+        return convert(value)
+
+    return encode
+
+
+def _arm_encoder(codec: Codec, arms: list[Arm]) -> Convert:
+    """The arm's own, unless another arm would read what JSONB makes of its numbers."""
+    has_rival = any(int in other.shapes for _, other in arms if other is not codec)
+    if float not in codec.shapes or not has_rival:
+        return codec.encode
+
+    def encode(value: Any) -> Any:
+        number = codec.encode(value)
+        if type(number) is float and type(as_stored(number)) is int:
+            problem = f"is {number!r}, which the database gives back as an int"
+            raise Unfit(problem, "Annotate the field as float or Decimal alone.")
+        return number
+
+    return encode
+
+
+def _decoder(readers: dict[type, Convert], expected: str) -> Convert:
+    def decode(json: Any) -> Any:
+        read = readers.get(type(json))
+        if read is None:
+            raise unreadable(json, expected)
+        return read(json)
+
+    return decode

@@ -1,0 +1,83 @@
+"""An event as a JSON document, and back: exactly, or not at all."""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+from postroom.errors import CaptureError, EventDefinitionError, PayloadError
+from postroom.events.codec import Codec, Unfit, check_json, codec_for, json_name
+from postroom.events.event import Event, UntypedEvent
+from postroom.events.options import EventOptions, event_type_of, event_version_of
+
+_VERSION: Final = "event_version"
+
+
+def encode_event(event: Event) -> dict[str, Any]:
+    """Turn an event into what JSON can hold, or say which field cannot be."""
+    try:
+        return _untyped(event) if isinstance(event, UntypedEvent) else _typed(event)
+    except Unfit as unfit:
+        raise CaptureError(f"cannot capture {_name(event)}: {explain(unfit)}") from unfit
+
+
+def decode_event(event_class: type, document: Mapping[str, Any]) -> Any:
+    """Rebuild an event of this class from a document of the class's own version."""
+    try:
+        return event_codec(event_class).decode(document)
+    except Unfit as unfit:
+        raise PayloadError(
+            f"the payload does not fit {event_type_of(event_class)}: {explain(unfit)}"
+        ) from unfit
+
+
+@cache
+def event_codec(event_class: type) -> Codec:
+    """Give the codec of an event class, or refuse the class."""
+    options = EventOptions.of(event_class)
+    try:
+        return codec_for(event_class, case=options.case, rename=options.rename or {})
+    except Unfit as unfit:
+        raise EventDefinitionError(
+            f"{event_class.__qualname__} cannot be an event: {explain(unfit)}"
+        ) from unfit
+
+
+def stored_version(event_class: type, document: Mapping[str, Any]) -> Any:
+    """Read the version a document says it has. One that says nothing is of version 1."""
+    return document.get(_version_name(event_class), 1)
+
+
+def to_json(document: Any) -> str:
+    """Write JSON compactly, as it is measured."""
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _typed(event: Event) -> dict[str, Any]:
+    event_class = type(event)
+    document: dict[str, Any] = event_codec(event_class).encode(event)
+    version = event_version_of(event_class)
+    if version > 1:
+        document.setdefault(_version_name(event_class), version)
+    return document
+
+
+def _untyped(event: UntypedEvent) -> dict[str, Any]:
+    document = dict(event.payload)
+    check_json(document)
+    return document
+
+
+def _name(event: Event) -> str:
+    return event.event_type if isinstance(event, UntypedEvent) else event_type_of(type(event))
+
+
+def _version_name(event_class: type) -> str:
+    options = EventOptions.of(event_class)
+    return (options.rename or {}).get(_VERSION) or json_name(_VERSION, options.case)
+
+
+def explain(unfit: Unfit) -> str:
+    """Say which field is unfit, why, and what to do."""
+    subject = f"field `{unfit.where}`" if unfit.where else "it"
+    return f"{subject} {unfit.problem}. {unfit.remedy or ''}".rstrip()

@@ -1,0 +1,138 @@
+"""Who handles what, which class an event type is, and how old payloads become new ones."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, TypeVar
+
+from postroom.errors import EventDefinitionError, PayloadError, UnknownEventTypeError
+from postroom.events.options import event_type_of, event_version_of
+from postroom.events.payload import event_codec
+
+Handler = TypeVar("Handler", bound=type[Any])
+Upcaster = Callable[[dict[str, Any]], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerEntry:
+    """A handler class under the name that its deliveries are remembered by."""
+
+    handler: type[Any]
+    name: str
+
+
+@dataclass(eq=False, slots=True)
+class EventRegistry:
+    """What the decorators fill. There is a default one; tests and plug-ins make their own."""
+
+    _handlers: dict[type | str, list[HandlerEntry]] = field(default_factory=dict)
+    _classes: dict[str, type] = field(default_factory=dict)
+    _upcasters: dict[tuple[str, int], Upcaster] = field(default_factory=dict)
+
+    def handles(
+        self, event_type: type | str, *, name: str | None = None
+    ) -> Callable[[Handler], Handler]:
+        """Register the decorated class as a handler of an event class, or of an untyped event.
+
+        `name` is what postroom remembers the handler by: keep it when you rename the class.
+        """
+        if isinstance(event_type, type):
+            self.register(event_type)
+
+        def decorate(handler: Handler) -> Handler:
+            entry = HandlerEntry(handler, name or _path(handler))
+            entries = self._handlers.setdefault(event_type, [])
+            known = [_path(other.handler) for other in entries]
+            if _path(handler) in known:  # the module was imported anew
+                entries[known.index(_path(handler))] = entry
+            else:
+                entries.append(entry)
+            return handler
+
+        return decorate
+
+    def get_handlers_for(self, event_type: type | str) -> list[type[Any]]:
+        """Give the handler classes of an event type, in order of registration."""
+        return [entry.handler for entry in self.handler_entries(event_type)]
+
+    def handler_entries(self, event_type: type | str) -> Iterator[HandlerEntry]:
+        """Give the handlers of an event type with their names, in order of registration."""
+        yield from self._handlers.get(event_type, ())
+
+    def register(self, event_class: type) -> None:
+        """Make an event class known by its event type; refuse a name that another class has."""
+        event_type = event_type_of(event_class)
+        known = self._classes.get(event_type)
+        if known is event_class:
+            return
+        if known is not None and _path(known) != _path(event_class):
+            raise EventDefinitionError(
+                f"two classes are called {event_type!r}: {_path(known)} and {_path(event_class)}."
+                f' Give one a name of its own: class {event_class.__name__}(…, name="…").'
+            )
+        event_codec(event_class)  # refuses a class that cannot be an event
+        self._classes[event_type] = event_class
+
+    def event_class(self, event_type: str) -> type:
+        """Give the class of an event type."""
+        try:
+            return self._classes[event_type]
+        except KeyError:
+            raise UnknownEventTypeError(event_type, self._classes) from None
+
+    def upcasts(self, event_type: type | str, *, version: int) -> Callable[[Upcaster], Upcaster]:
+        """Register the decorated function: it turns a payload of `version` into the next one's."""
+        name = event_type_of(event_type) if isinstance(event_type, type) else event_type
+
+        def decorate(upcaster: Upcaster) -> Upcaster:
+            known = self._upcasters.get((name, version))
+            if known is not None and _path(known) != _path(upcaster):
+                raise EventDefinitionError(
+                    f"{name} has two upcasters from version {version}:"
+                    f" {_path(known)} and {_path(upcaster)}."
+                )
+            self._upcasters[name, version] = upcaster
+            return upcaster
+
+        return decorate
+
+    def upcast(
+        self, event_class: type, document: Mapping[str, Any], version: Any
+    ) -> Mapping[str, Any]:
+        """Carry a payload from the version it was written at to the one the class has."""
+        name, current = event_type_of(event_class), event_version_of(event_class)
+        if not isinstance(version, int) or not 1 <= version <= current:
+            raise PayloadError(
+                f"a payload of {name} is of version {version!r}, and this code knows 1 to"
+                f" {current}. Deploy the code that wrote it."
+            )
+        for step in range(version, current):
+            try:
+                document = self._upcasters[name, step](dict(document))
+            except KeyError:
+                raise PayloadError(
+                    f"a payload of {name} is of version {version}, and nothing upcasts version"
+                    f" {step}. Add @upcasts({event_class.__name__}, version={step})."
+                ) from None
+        return document
+
+
+def auto_discover_handlers(package: str | ModuleType) -> list[str]:
+    """Import every module below a package, so that its decorators run. Gives their names."""
+    root = importlib.import_module(package) if isinstance(package, str) else package
+    names = [module.name for module in pkgutil.walk_packages(root.__path__, f"{root.__name__}.")]
+    for name in names:
+        importlib.import_module(name)
+    return names
+
+
+def _path(thing: Any) -> str:
+    return f"{thing.__module__}.{thing.__qualname__}"
+
+
+default_registry = EventRegistry()
+handles = default_registry.handles
+get_handlers_for = default_registry.get_handlers_for
+upcasts = default_registry.upcasts

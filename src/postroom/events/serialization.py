@@ -1,0 +1,45 @@
+"""Events as JSON text, and events rebuilt from it, whatever version they were written at."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from postroom.errors import PayloadError
+from postroom.events.event import Event
+from postroom.events.payload import decode_event, encode_event, stored_version, to_json
+from postroom.events.registry import EventRegistry, default_registry
+
+
+def serialize_event(event: Event) -> str:
+    """Give the JSON of every field. A version above 1 is in it as well, for upcasters to see."""
+    return to_json(encode_event(event))
+
+
+def deserialize_event(
+    event_type: str,
+    payload: str | bytes | Mapping[str, Any],
+    *,
+    version: int | None = None,
+    registry: EventRegistry = default_registry,
+) -> Any:
+    """Rebuild an event equal to the one that was serialised.
+
+    The payload's own version counts when `version` is not given; a payload without one is of
+    version 1. Older payloads go through the upcasters first.
+    """
+    event_class = registry.event_class(event_type)
+    document = _document(event_type, payload)
+    written_at = stored_version(event_class, document) if version is None else version
+    return decode_event(event_class, registry.upcast(event_class, document, written_at))
+
+
+def _document(event_type: str, payload: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        document = json.loads(payload) if isinstance(payload, str | bytes) else payload
+    except ValueError as error:
+        raise PayloadError(f"the payload of {event_type} is not JSON: {error}") from error
+    if not isinstance(document, Mapping):
+        raise PayloadError(
+            f"the payload of {event_type} is a {type(document).__name__}, not a JSON object"
+        )
+    return document

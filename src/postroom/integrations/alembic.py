@@ -1,0 +1,83 @@
+"""Alembic: migrations that create the outbox, and bring it up to what this postroom needs.
+
+Import it in env.py, and every migration can say `op.upgrade_outbox()` and `op.drop_outbox()`.
+Autogenerate needs nothing of this: it sees the tables on the application's MetaData.
+"""
+
+from typing import Any
+
+from alembic.autogenerate import comparators
+from alembic.operations import MigrateOperation, Operations
+from alembic.util import DispatchPriority, PriorityDispatchResult
+from sqlalchemy import Column, MetaData
+
+from postroom.store.ddl import create_all, drop_all
+from postroom.store.schema import upgrade_schema
+from postroom.store.table import OutboxTables, define_tables
+
+
+class _OutboxOperation(MigrateOperation):
+    def __init__(self, table: str, schema: str | None) -> None:
+        self.table = table
+        self.schema = schema
+
+    def tables(self, operations: Operations) -> OutboxTables:
+        # As op.create_table does, name the constraints by the application's own convention.
+        target = operations.migration_context.opts.get("target_metadata")
+        metadata = MetaData(naming_convention=getattr(target, "naming_convention", None))
+        return define_tables(metadata, table=self.table, schema=self.schema)
+
+
+@Operations.register_operation("upgrade_outbox")
+class UpgradeOutbox(_OutboxOperation):
+    """Brings the tables of an outbox, and their schema, to what this postroom needs."""
+
+    @classmethod
+    def upgrade_outbox(
+        cls, operations: Operations, table: str = "outbox", *, schema: str | None = None
+    ) -> None:
+        """Create what is missing and mend what differs; nothing to do is fine.
+
+        Call it again, in a new migration, when a later postroom asks for it. With --sql there is
+        no database to look at: it writes what creates everything.
+        """
+        operations.invoke(cls(table, schema))
+
+
+@Operations.register_operation("drop_outbox")
+class DropOutbox(_OutboxOperation):
+    """Drops the tables of an outbox."""
+
+    @classmethod
+    def drop_outbox(
+        cls, operations: Operations, table: str = "outbox", *, schema: str | None = None
+    ) -> None:
+        """Drop the tables, with the records in them; the schema stays."""
+        operations.invoke(cls(table, schema))
+
+
+@Operations.implementation_for(UpgradeOutbox)
+def _upgrade(operations: Operations, operation: UpgradeOutbox) -> None:
+    tables, context = operation.tables(operations), operations.migration_context
+    if not context.as_sql:
+        upgrade_schema(operations.get_bind(), tables)
+        return
+    for statement in create_all(tables, context.dialect):
+        operations.execute(statement)
+
+
+@Operations.implementation_for(DropOutbox)
+def _drop(operations: Operations, operation: DropOutbox) -> None:
+    for statement in drop_all(operation.tables(operations)):
+        operations.execute(statement)
+
+
+@comparators.dispatch_for(
+    "column", qualifier="sqlite", priority=DispatchPriority.FIRST, subgroup="server_default"
+)
+def _sqlite_has_no_identity(
+    context: Any, operation: Any, schema: Any, table: Any, name: Any, _: Any, column: Column[Any]
+) -> PriorityDispatchResult:
+    # Otherwise compare_server_default=True would ask for the identity of `position` for ever.
+    identity = column.identity is not None
+    return PriorityDispatchResult.STOP if identity else PriorityDispatchResult.CONTINUE

@@ -1,0 +1,118 @@
+"""The outbox of an application: one object that names it, and does no I/O."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, get_args
+
+from sqlalchemy import Connection, MetaData, inspect
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Mapper, Session, registry
+
+from postroom.capture.bus import OutboxMiddleware
+from postroom.capture.capture import SETTINGS, CaptureSettings
+from postroom.capture.dispatcher import OutboxEventDispatcher
+from postroom.capture.interceptor import DomainEventOutboxInterceptor
+from postroom.capture.targets import CaptureTarget
+from postroom.errors import ConfigurationError
+from postroom.events.registry import EventRegistry, default_registry
+from postroom.record import OutboxRecord
+from postroom.store.order import keep_commit_order
+from postroom.store.schema import check_schema, upgrade_schema
+from postroom.store.table import define_tables
+
+OUTBOX = "postroom.outbox"
+Ordering = Literal["strict", "relaxed"]
+
+
+class Outbox:
+    """Names the outbox: its tables on your own MetaData, and what it asks of events.
+
+    - `ordering`: "strict" makes the order of positions the order of commits within a key, for one
+      round trip per transaction; "relaxed" saves that where writers of one key never overlap
+    - `max_retries`: what records are given; None leaves it to the relay's schedule
+    - `headers`: called at each capture; what it gives (trace, correlation) goes with the record
+    - `record`: a subclass of OutboxRecord, for a second outbox in one process
+    - `mapper_registry`: the registry to map the record in; one of its own otherwise
+    """
+
+    def __init__(
+        self,
+        metadata: MetaData,
+        *,
+        table: str = "outbox",
+        schema: str | None = None,
+        ordering: Ordering = "strict",
+        max_retries: int | None = 10,
+        max_payload_bytes: int = 1024 * 1024,
+        max_header_bytes: int = 64 * 1024,
+        headers: Callable[[], Mapping[str, Any]] = dict,
+        events: EventRegistry = default_registry,
+        record: type[OutboxRecord] = OutboxRecord,
+        mapper_registry: registry | None = None,
+    ) -> None:
+        if ordering not in get_args(Ordering):
+            raise ConfigurationError(f"ordering is {ordering!r}. It is 'strict' or 'relaxed'.")
+        _check_unmapped(record)
+        self.metadata = metadata
+        self.record = record
+        self.tables = define_tables(metadata, table=table, schema=schema or metadata.schema)
+        self.settings = CaptureSettings(
+            record=record,
+            max_retries=max_retries,
+            max_payload_bytes=max_payload_bytes,
+            max_header_bytes=max_header_bytes,
+            headers=headers,
+            registry=events,
+        )
+        records = self.tables.records
+        records.info.update({SETTINGS: self.settings, OUTBOX: self})
+        mapping = mapper_registry or registry(metadata=metadata)
+        # The id is the identity; positions are the database's business.
+        mapping.map_imperatively(record, records, primary_key=[records.c.id], eager_defaults=False)
+        if ordering == "strict":
+            keep_commit_order(record, records)
+
+    def capture(self, sessions: CaptureTarget) -> None:
+        """Capture the events of every aggregate that these sessions save. Once, at start-up."""
+        DomainEventOutboxInterceptor(self.settings).install(sessions)
+
+    def dispatcher(self, session: Session | AsyncSession) -> OutboxEventDispatcher:
+        """Make a dispatcher that saves into this outbox."""
+        return OutboxEventDispatcher(session, settings=self.settings)
+
+    def middleware(self) -> OutboxMiddleware:
+        """Make a middleware that saves into this outbox."""
+        return OutboxMiddleware(settings=self.settings)
+
+    def create_tables(self, connection: Connection) -> None:
+        """Create the tables and their schema, or what they lack of this version's.
+
+        For tests and small programs; an application with migrations does it there.
+        """
+        upgrade_schema(connection, self.tables)
+
+    def check(self, connection: Connection) -> None:
+        """Raise SchemaError, naming every drift, unless the database has the tables as they are."""
+        check_schema(connection, self.tables)
+
+
+def map_outbox_table(mapper_registry: registry, *, table: str = "outbox", **options: Any) -> Outbox:
+    """Map OutboxRecord in the application's own registry, with the options of `Outbox`.
+
+    A second call for the same registry and table gives the outbox that is there.
+    """
+    schema = options.get("schema") or mapper_registry.metadata.schema
+    known = mapper_registry.metadata.tables.get(f"{schema}.{table}" if schema else table)
+    if known is not None and OUTBOX in known.info:
+        outbox: Outbox = known.info[OUTBOX]
+        return outbox
+    return Outbox(mapper_registry.metadata, table=table, mapper_registry=mapper_registry, **options)
+
+
+def _check_unmapped(record: type[OutboxRecord]) -> None:
+    mapper: Mapper[Any] | None = inspect(record, raiseerr=False)
+    if mapper is not None:
+        raise ConfigurationError(
+            f"{record.__name__} is mapped to table `{mapper.local_table}` already. For a second"
+            " outbox in one process make a record class of its own: class Audit(OutboxRecord),"
+            " Outbox(…, record=Audit)."
+        )

@@ -1,0 +1,75 @@
+"""The record: one row of the outbox, which everything passes along."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+from zlib import crc32
+
+from sqlalchemy.ext.hybrid import hybrid_property
+
+from postroom.identity import uuid7
+
+PARTITIONS = 64
+"""What workers divide among them; fixed for the life of a table."""
+
+
+class Status(StrEnum):
+    """Where a record stands: waiting (retries included), delivered, or given up on."""
+
+    PENDING = "pending"
+    PUBLISHED = "published"
+    FAILED = "failed"
+
+
+def key_hash(aggregate_type: str | None, aggregate_id: str) -> int:
+    """Hash a key alike in every process, for partitions and for the locks that keep its order."""
+    return crc32(f"{aggregate_type or ''}\0{aggregate_id}".encode())
+
+
+@dataclass(eq=False, kw_only=True)
+class OutboxRecord:
+    """An event on its way. Plain data until `Outbox` or `map_outbox_table` maps it to a table."""
+
+    event_type: str
+    payload: Any
+    id: UUID = field(default_factory=uuid7)
+    event_version: int = 1
+    aggregate_type: str | None = None
+    aggregate_id: str | None = None
+    headers: dict[str, Any] = field(default_factory=dict)
+    occurred_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    status: str = Status.PENDING
+    retry_count: int = 0
+    max_retries: int | None = 10
+    partition: int = field(init=False)
+    # What the database fills in, and what happens to a record later.
+    published_at: datetime | None = field(init=False, default=None)
+    error_message: str | None = field(init=False, default=None)
+    ready: bool = field(init=False, default=True)
+    due_at: datetime | None = field(init=False, default=None)
+    position: int | None = field(init=False, default=None)
+    created_at: datetime | None = field(init=False, default=None)
+    updated_at: datetime | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.aggregate_id is None:
+            self.partition = self.id.int % PARTITIONS  # without a key: anywhere, evenly
+        else:
+            self.partition = key_hash(self.aggregate_type, self.aggregate_id) % PARTITIONS
+
+    @hybrid_property
+    def delivered(self) -> bool:
+        """Whether it has been delivered; works in a query too."""
+        return self.status == Status.PUBLISHED
+
+    @hybrid_property
+    def delivered_at(self) -> datetime | None:
+        """When it was delivered: `published_at` by another name."""
+        return self.published_at
+
+    @hybrid_property
+    def processed_at(self) -> datetime | None:
+        """When it was delivered: `published_at` by another name."""
+        return self.published_at

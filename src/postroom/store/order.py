@@ -1,0 +1,136 @@
+"""Commit order per key: a position is taken under a lock that is held until the commit.
+
+Without it, two transactions on one aggregate can be numbered one way and commit the other. The
+locks are PostgreSQL's advisory ones, for the transaction, and striped: one lock per key would run
+out of shared memory in a transaction with very many keys. SQLite has one writer at a time anyway.
+
+A transaction with events of one key, the usual case, takes its lock within the INSERT itself. One
+with several takes all of theirs beforehand, in one statement.
+"""
+
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+from zlib import crc32
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Integer,
+    Table,
+    bindparam,
+    event,
+    inspect,
+    text,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import Mapper, Session, SessionTransaction, object_session
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from postroom.record import OutboxRecord, key_hash
+
+STRIPES: Final = 1024
+
+# Sorted by who calls it, so that two transactions with the same keys never wait in a circle.
+_LOCK_STRIPES = text(
+    "SELECT pg_advisory_xact_lock(:outbox, stripe) FROM unnest(:stripes) AS stripe"
+).bindparams(bindparam("outbox", type_=Integer), bindparam("stripes", type_=ARRAY(Integer)))
+
+
+class Position(TypeDecorator[int]):
+    """A record's number. An INSERT may give `~stripe` for it: lock that, then take the next."""
+
+    impl = BigInteger
+    cache_ok = True
+    __module__ = "sqlalchemy.types"  # for migrations, as UtcDateTime explains
+
+    def __repr__(self) -> str:
+        return "BigInteger().with_variant(sa.Integer(), 'sqlite')"
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """On SQLite, INTEGER is what makes a primary key number itself."""
+        return dialect.type_descriptor(Integer() if dialect.name == "sqlite" else BigInteger())
+
+    def bind_expression(self, bindvalue: BindParameter[int]) -> ColumnElement[int]:
+        """Wrap what an INSERT gives."""
+        return LockedPosition(bindvalue)
+
+    def coerce_compared_value(self, op: Any, value: Any) -> TypeEngine[Any]:
+        """Leave alone what a query compares a position with."""
+        return BigInteger()
+
+
+class LockedPosition(FunctionElement[int]):
+    """The position that an INSERT gives; for `~stripe` the next one, once the stripe is locked."""
+
+    inherit_cache = True
+
+
+@compiles(LockedPosition)
+def _as_given(element: LockedPosition, compiler: SQLCompiler, **options: Any) -> str:
+    return compiler.process(element.clauses, **options)
+
+
+@compiles(LockedPosition, "postgresql")
+def _locked(element: LockedPosition, compiler: SQLCompiler, **options: Any) -> str:
+    table: Table = compiler.statement.table  # type: ignore[union-attr]
+    name = compiler.preparer.format_table(table).replace("'", "''")
+    given = compiler.process(element.clauses, **options)
+    return (
+        f"CASE WHEN {given} >= 0 THEN {given}"  # noqa: S608
+        f" ELSE (SELECT nextval(pg_get_serial_sequence('{name}', 'position'))"
+        f" FROM pg_advisory_xact_lock({_lock_space(table)}, CAST(~{given} AS integer))) END"
+    )
+
+
+def keep_commit_order(record_class: type[OutboxRecord], table: Table) -> None:
+    """Lock the keys of new records just before they are numbered."""
+    held: WeakKeyDictionary[SessionTransaction, set[int]] = WeakKeyDictionary()
+
+    @event.listens_for(record_class, "before_insert")
+    def lock_keys(_: Mapper[OutboxRecord], connection: Connection, record: OutboxRecord) -> None:
+        session = object_session(record)
+        if session is None or connection.dialect.name != "postgresql":
+            return
+        # A savepoint that is rolled back gives its locks back: each transaction counts its own.
+        locked = held.setdefault(_transaction(session), set())
+        stripe = _stripe(record)
+        if stripe is None or stripe in locked:
+            return
+        wanted = _stripes(session, record_class) - locked
+        if len(wanted) == 1:
+            record.position = ~stripe  # its own INSERT takes the lock
+        else:
+            parameters = {"outbox": _lock_space(table), "stripes": sorted(wanted)}
+            connection.execute(_LOCK_STRIPES, parameters)
+        locked |= wanted
+
+    @event.listens_for(record_class, "after_insert")
+    def forget_stripe(_: Mapper[OutboxRecord], __: Connection, record: OutboxRecord) -> None:
+        inspect(record).dict.pop("position", None)  # read from the database when asked for
+
+
+def _lock_space(table: Table) -> int:
+    return crc32(table.fullname.encode()) - 2**31  # a signed integer, as PostgreSQL's are
+
+
+def _stripe(record: OutboxRecord) -> int | None:
+    if record.aggregate_id is None:
+        return None
+    return key_hash(record.aggregate_type, record.aggregate_id) % STRIPES
+
+
+def _stripes(session: Session, record_class: type[OutboxRecord]) -> set[int]:
+    stripes = (_stripe(record) for record in session.new if isinstance(record, record_class))
+    return {stripe for stripe in stripes if stripe is not None}
+
+
+def _transaction(session: Session) -> SessionTransaction:
+    transaction = session.get_nested_transaction() or session.get_transaction()
+    assert transaction is not None, "a flush runs in a transaction"  # noqa: S101
+    return transaction

@@ -1,0 +1,103 @@
+"""The tables in the database: checked against their definition, created, upgraded, dropped."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import URL, Connection, MetaData, Table, Text, column, inspect, select, table
+from sqlalchemy.exc import NoSuchTableError
+from sqlalchemy.schema import CreateSchema
+
+from postroom.errors import SchemaError
+from postroom.store.ddl import drop_all
+from postroom.store.drift import Drift, Site, table_drift
+from postroom.store.table import OutboxTables
+
+
+def check_schema(connection: Connection, tables: OutboxTables) -> None:
+    """Raise SchemaError, which names every drift, unless the tables are as they have to be."""
+    if drift := schema_drift(connection, tables):
+        raise SchemaError(drift)
+
+
+def schema_drift(connection: Connection, tables: OutboxTables) -> list[str]:
+    """Name, one sentence each, what differs from the definition and stands in the way.
+
+    Columns and indexes that the application added are its own business.
+    """
+    return [drift.text for drift in find_drift(connection, tables)]
+
+
+def upgrade_schema(connection: Connection, tables: OutboxTables) -> None:
+    """Create what is missing and mend what differs; does nothing where nothing does.
+
+    Raises SchemaError, with nothing changed, for a drift that only a person can mend.
+    """
+    drift = find_drift(connection, tables)
+    if by_hand := [item.text for item in drift if item.mend is None]:
+        raise SchemaError(by_hand)
+    for item in drift:
+        for statement in item.mend or ():
+            connection.execute(statement)
+
+
+def drop_tables(connection: Connection, tables: OutboxTables) -> None:
+    """Drop the tables with all that is in them; their schema stays."""
+    for statement in drop_all(tables):
+        connection.execute(statement)
+
+
+def find_drift(connection: Connection, tables: OutboxTables) -> list[Drift]:
+    """Compare the database with the definition of the tables."""
+    site = _site(connection, tables)
+    missing = list(_missing_schema(connection, tables, site))
+    found = [None if missing else _reflect(connection, each) for each in tables]
+    pairs = zip(tables, found, strict=True)
+    return [*missing, *(drift for pair in pairs for drift in table_drift(*pair, site))]
+
+
+def _site(connection: Connection, tables: OutboxTables) -> Site:
+    records = tables.records
+    schema = f', schema="{records.schema}"' if records.schema else ""
+    upgrade = f'`op.upgrade_outbox("{records.name}"{schema})` in a migration'
+    return Site(dialect=connection.dialect, place=_place(connection.engine.url), upgrade=upgrade)
+
+
+def _place(url: URL) -> str:
+    port = f":{url.port}" if url.port else ""
+    name = f"database `{url.database}`" if url.database else "the database"
+    return f"{name} at {url.host}{port}" if url.host else name
+
+
+def _missing_schema(connection: Connection, tables: OutboxTables, site: Site) -> Iterator[Drift]:
+    schema = connection.schema_for_object(tables.records)
+    if schema is None or inspect(connection).has_schema(schema):
+        return
+    text = f"no schema `{schema}` in {site.place}."
+    if site.dialect.name == "sqlite":
+        yield Drift(text=f"{text} Attach a database file under that name.")
+    else:
+        mend = (CreateSchema(schema, if_not_exists=True),)
+        yield Drift(text=f"{text} {site.upgrade} creates it.", mend=mend)
+
+
+def _reflect(connection: Connection, defined: Table) -> Table | None:
+    try:
+        found = Table(
+            defined.name,
+            MetaData(),
+            schema=defined.schema,
+            autoload_with=connection,
+            resolve_fks=False,
+        )
+    except NoSuchTableError:
+        return None
+    if connection.dialect.name == "sqlite":
+        options = found.dialect_options["sqlite"]
+        options["autoincrement"] = _has_autoincrement(connection, found)
+    return found
+
+
+def _has_autoincrement(connection: Connection, found: Table) -> bool:
+    """Read it from the table's DDL: SQLAlchemy does not reflect it."""
+    master = table("sqlite_master", schema=connection.schema_for_object(found))
+    ddl = select(column("sql", Text)).select_from(master).where(column("name") == found.name)
+    return "AUTOINCREMENT" in (connection.scalar(ddl) or "").upper()

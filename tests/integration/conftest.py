@@ -1,0 +1,82 @@
+"""The shop on real databases: its tables made once per session, emptied before each test."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, NullPool, create_engine, text
+from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import Session, sessionmaker
+
+from tests.support.shop import Base, outbox
+
+Story = Callable[[Session], None]
+Play = Callable[[Story], Awaitable[None]]
+
+
+@pytest.fixture(scope="session")
+def _shop_tables(postgres_sync_url: str) -> Engine:
+    engine = create_engine(postgres_sync_url, poolclass=NullPool)
+    Base.metadata.create_all(engine)
+    return engine
+
+
+@pytest.fixture
+def sync_engine(_shop_tables: Engine) -> Engine:
+    """PostgreSQL through psycopg."""
+    with _shop_tables.begin() as connection:
+        names = ", ".join(table.fullname for table in Base.metadata.sorted_tables)
+        connection.execute(text(f"TRUNCATE {names} RESTART IDENTITY CASCADE"))
+    return _shop_tables
+
+
+@pytest.fixture
+async def engine(sync_engine: Engine, postgres_url: str) -> AsyncIterator[AsyncEngine]:
+    """PostgreSQL through asyncpg."""
+    engine = create_async_engine(postgres_url, poolclass=NullPool)
+    yield engine
+    await engine.dispose()
+
+
+@pytest.fixture
+def sqlite_engine(tmp_path: Path) -> Iterator[Engine]:
+    """A SQLite file."""
+    engine = create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
+    Base.metadata.create_all(engine)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture(params=["postgresql-sync", "postgresql-async", "sqlite"])
+def play(request: pytest.FixtureRequest) -> Play:
+    """Run a story in a session whose aggregates are captured: sync, async, on either database."""
+
+    async def play_async(story: Story) -> None:
+        engine: AsyncEngine = request.getfixturevalue("engine")
+        sessions = async_sessionmaker(engine)
+        outbox.capture(sessions)
+        async with sessions() as session:
+            await session.run_sync(story)
+
+    async def play_sync(story: Story) -> None:
+        sqlite = request.param == "sqlite"
+        sessions = sessionmaker(
+            request.getfixturevalue("sqlite_engine" if sqlite else "sync_engine")
+        )
+        outbox.capture(sessions)
+        with sessions() as session:
+            story(session)
+
+    if request.param == "postgresql-async":
+        request.getfixturevalue("engine")  # an async fixture is set up before the test runs
+        return play_async
+    return play_sync
+
+
+@pytest.fixture
+def session(sync_engine: Engine) -> Iterator[Session]:
+    """A session on PostgreSQL whose aggregates are captured."""
+    sessions = sessionmaker(sync_engine)
+    outbox.capture(sessions)
+    with sessions() as session:
+        yield session

@@ -1,0 +1,463 @@
+"""The interceptor, under every way that a session works."""
+
+import gc
+import weakref
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import delete, event, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import (
+    AsyncEngine,
+    AsyncSession,
+    async_scoped_session,
+    async_sessionmaker,
+)
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
+
+from postroom import CaptureError, CaptureWarning, ConfigurationError, OutboxRecord
+from postroom.identity import uuid7
+from tests.support.shop import (
+    Account,
+    AccountOpened,
+    AccountRenamed,
+    Invoice,
+    InvoiceIssued,
+    Note,
+    OrderLine,
+    outbox,
+)
+
+Play = Callable[[Callable[[Session], None]], Awaitable[None]]
+
+pytestmark = pytest.mark.requirement("D3")
+
+
+def records(session: Session) -> list[OutboxRecord]:
+    return list(session.scalars(select(OutboxRecord).order_by(outbox.tables.records.c.position)))
+
+
+def types(session: Session) -> list[str]:
+    return [record.event_type for record in records(session)]
+
+
+def saved(session: Session, name: str = "Ann") -> Account:
+    """An account that is in the database, with no events left."""
+    account = Account.open(name)
+    account.clear_events()
+    session.add(account)
+    session.commit()
+    return account
+
+
+@pytest.mark.requirement("D4", "E4")
+async def test_saving_an_aggregate_saves_its_events(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = Account.open("Ann")
+        session.add(account)
+        session.commit()
+        [record] = records(session)
+        assert record.event_type == "AccountOpened"
+        assert record.event_version == 1
+        assert (record.aggregate_type, record.aggregate_id) == ("account", str(account.id))
+        assert record.payload["email"] == "a@b.com"
+        assert record.status == "pending"
+        assert record.id == UUID(record.payload["event_id"])
+
+    await play(story)
+
+
+@pytest.mark.requirement("D4")
+async def test_the_aggregate_gives_its_type_and_id_when_the_event_does_not(play: Play) -> None:
+    def story(session: Session) -> None:
+        first, second = Invoice.issue(1), Invoice.issue(2)
+        session.add_all([first, second])
+        session.commit()
+        keys = [(record.aggregate_type, record.aggregate_id) for record in records(session)]
+        assert keys == [("Invoice", str(first.id)), ("Invoice", str(second.id))]
+
+    await play(story)
+
+
+@pytest.mark.requirement("D5")
+async def test_events_are_captured_once(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = Account.open("Ann")
+        session.add(account)
+        session.flush()
+        assert account.domain_events == ()
+        account.email = "b@c.com"
+        session.flush()
+        session.commit()
+        session.commit()
+        assert types(session) == ["AccountOpened"]
+
+    await play(story)
+
+
+async def test_autoflush_captures(play: Play) -> None:
+    def story(session: Session) -> None:
+        session.add(Account.open("Ann"))
+        assert session.scalars(select(Account.name)).all() == ["Ann"]
+        assert types(session) == ["AccountOpened"]
+
+    await play(story)
+
+
+async def test_an_event_without_a_changed_column_is_captured(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = saved(session)
+        account.close()
+        session.commit()
+        assert types(session) == ["AccountClosed"]
+
+    await play(story)
+
+
+async def test_an_aggregate_that_only_the_session_refers_to_keeps_its_events(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = saved(session)
+        session.refresh(account)
+        account.close()
+        reference = weakref.ref(account)
+        del account
+        gc.collect()
+        assert reference() is not None
+        session.commit()
+        assert types(session) == ["AccountClosed"]
+
+    await play(story)
+
+
+async def test_two_aggregates_are_captured_in_order_of_raising(play: Play) -> None:
+    def story(session: Session) -> None:
+        first, second = Account.open("Ann"), Account.open("Bob")
+        second.rename("Bert")
+        first.rename("Anna")
+        session.add_all([second, first])
+        session.commit()
+        names = [record.payload.get("name", record.aggregate_id) for record in records(session)]
+        assert names == [str(first.id), str(second.id), "Bert", "Anna"]
+
+    await play(story)
+
+
+async def test_a_wait_for_an_id_does_not_change_the_order(play: Play) -> None:
+    def story(session: Session) -> None:
+        session.add_all([Invoice.issue(1), Account.open("Ann"), Invoice.issue(2)])
+        session.commit()
+        assert types(session) == ["InvoiceIssued", "AccountOpened", "InvoiceIssued"]
+
+    await play(story)
+
+
+async def test_a_deleted_aggregate_s_events_are_captured(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = saved(session)
+        account.close()
+        session.delete(account)
+        session.commit()
+        assert types(session) == ["AccountClosed"]
+        assert session.scalars(select(Account)).all() == []
+
+    await play(story)
+
+
+async def test_a_detached_aggregate_brings_its_events_along(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = saved(session)
+        session.refresh(account)
+        session.expunge(account)
+        account.close()
+        session.add(account)
+        session.commit()
+        assert types(session) == ["AccountClosed"]
+
+    await play(story)
+
+
+async def test_a_released_savepoint_keeps_its_events(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = saved(session)
+        with session.begin_nested():
+            account.rename("Anna")
+        session.commit()
+        assert types(session) == ["AccountRenamed"]
+
+    await play(story)
+
+
+@pytest.mark.requirement("D5")
+async def test_a_savepoint_rolled_back_leaves_the_events_before_it(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = saved(session)
+        account.rename("Anna")
+        savepoint = session.begin_nested()
+        account.rename("Annabel")
+        session.flush()
+        savepoint.rollback()
+        assert account.name == "Anna"
+        session.commit()
+        assert [record.payload["name"] for record in records(session)] == ["Anna"]
+
+    await play(story)
+
+
+@pytest.mark.requirement("D5")
+async def test_a_savepoint_rolled_back_before_a_flush_takes_its_events_along(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = saved(session)
+        savepoint = session.begin_nested()
+        account.rename("Annabel")
+        savepoint.rollback()
+        session.commit()
+        assert account.name == "Ann"
+        assert types(session) == []
+
+    await play(story)
+
+
+@pytest.mark.requirement("D5")
+async def test_a_released_savepoint_s_events_come_back_when_the_transaction_fails(
+    play: Play,
+) -> None:
+    def story(session: Session) -> None:
+        account = Account.open("Ann")
+        with session.begin_nested():
+            session.add(account)
+        assert account.domain_events == ()
+        session.rollback()
+        assert list(map(type, account.domain_events)) == [AccountOpened]
+
+    await play(story)
+
+
+@pytest.mark.requirement("D5", "A5")
+async def test_a_rollback_leaves_no_record_and_the_next_save_captures_again(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = Account.open("Ann")
+        session.add(account)
+        session.flush()
+        [record_id] = [record.id for record in records(session)]
+        session.rollback()
+        assert types(session) == []
+        account.rename("Anna")
+        session.add(account)
+        session.commit()
+        assert types(session) == ["AccountOpened", "AccountRenamed"]
+        assert records(session)[0].id == record_id
+
+    await play(story)
+
+
+async def test_what_a_rollback_sets_back_is_not_told_later(play: Play) -> None:
+    """The state of an aggregate that was there before is the database's again: it has no news."""
+
+    def story(session: Session) -> None:
+        flushed, unflushed = saved(session, "Ann"), saved(session, "Bob")
+        flushed.rename("Anna")
+        session.flush()
+        unflushed.rename("Bert")
+        session.rollback()
+        flushed.close()
+        unflushed.email = "c@d.com"
+        session.commit()
+        assert types(session) == ["AccountClosed"]
+
+    await play(story)
+
+
+async def test_a_failed_step_of_a_batch_is_not_told_by_the_next_one(play: Play) -> None:
+    def story(session: Session) -> None:
+        failing, passing = saved(session, "Ann"), saved(session, "Bob")
+        failing.rename("Anna")
+        session.flush()
+        session.rollback()
+        passing.rename("Bert")
+        session.commit()
+        assert [record.payload["name"] for record in records(session)] == ["Bert"]
+
+    await play(story)
+
+
+@pytest.mark.requirement("D5")
+@pytest.mark.parametrize("play", ["postgresql-sync", "postgresql-async"], indirect=True)
+async def test_a_commit_that_fails_and_is_repeated_captures_once(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = Account.open("Ann")
+        account.referrer_id = uuid7()  # nobody: only the COMMIT notices
+        session.add(account)
+        with pytest.raises(IntegrityError):
+            session.commit()
+        session.rollback()
+        account.referrer_id = None
+        account.rename("Anna")
+        session.add(account)
+        session.commit()
+        assert types(session) == ["AccountOpened", "AccountRenamed"]
+
+    await play(story)
+
+
+@pytest.mark.requirement("D5")
+def test_a_commit_that_fails_before_the_session_closes_gives_the_events_back(
+    session: Session,
+) -> None:
+    account = Account.open("Ann")
+    account.referrer_id = uuid7()
+    session.add(account)
+    with pytest.raises(IntegrityError):
+        session.commit()
+    session.close()  # fires no rollback event
+    assert list(map(type, account.domain_events)) == [AccountOpened]
+    assert types(session) == []
+
+
+async def test_events_raised_by_another_listener_during_the_flush_are_captured(play: Play) -> None:
+    def story(session: Session) -> None:
+        clean = saved(session, "Bob")
+        session.refresh(clean)
+
+        @event.listens_for(session, "after_flush")
+        def tell_bob(session: Session, _: Any) -> None:
+            if clean.name == "Bob" and not seen:
+                seen.append(clean)
+                clean.close()
+
+        seen: list[Account] = []
+        session.add(Account.open("Ann"))
+        session.commit()
+        assert types(session) == ["AccountOpened", "AccountClosed"]
+
+    await play(story)
+
+
+async def test_events_raised_by_a_mapper_listener_are_captured(play: Play) -> None:
+    def story(session: Session) -> None:
+        def close(_: Any, __: Any, account: Account) -> None:
+            account.close()
+
+        event.listen(Account, "before_insert", close)
+        try:
+            session.add(Account.open("Ann"))
+            session.commit()
+        finally:
+            event.remove(Account, "before_insert", close)
+        assert types(session) == ["AccountOpened", "AccountClosed"]
+
+    await play(story)
+
+
+async def test_merge_warns_of_the_events_it_leaves_behind(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = Account.open("Ann")
+        with pytest.warns(CaptureWarning, match=r"Account has events .*AccountOpened.*merge"):
+            session.merge(account)
+        session.commit()
+        assert types(session) == []
+
+    await play(story)
+
+
+async def test_expunge_warns_of_the_events_it_leaves_behind(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = saved(session)
+        account.close()
+        with pytest.warns(CaptureWarning, match=r"AccountClosed.*expunge"):
+            session.expunge(account)
+        session.commit()
+        assert types(session) == []
+
+    await play(story)
+
+
+@pytest.mark.parametrize("statement", [update(Account).values(name="x"), delete(Account)])
+async def test_a_bulk_statement_on_aggregates_warns(play: Play, statement: Any) -> None:
+    def story(session: Session) -> None:
+        with pytest.warns(CaptureWarning, match="bulk statement on Account"):
+            session.execute(statement)
+
+    await play(story)
+
+
+async def test_a_bulk_statement_on_anything_else_is_silent(play: Play) -> None:
+    def story(session: Session) -> None:
+        session.execute(update(Note).values(text="x"))
+
+    await play(story)
+
+
+async def test_a_refused_event_stops_the_commit_and_can_be_taken_back(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = saved(session)
+        account.raise_event(AccountRenamed(account_id=account.id, name="A\0nn"))
+        with pytest.raises(CaptureError, match=r"AccountRenamed.*`name`.*NUL"):
+            session.commit()
+        assert len(account.domain_events) == 1
+        session.rollback()
+        account.rename("Anna")
+        session.commit()
+        assert [record.payload["name"] for record in records(session)] == ["Anna"]
+
+    await play(story)
+
+
+@pytest.mark.requirement("D3")
+async def test_a_session_that_is_not_captured_saves_no_events(sync_engine: Any) -> None:
+    with Session(sync_engine) as session:
+        account = Account.open("Ann")
+        session.add(account)
+        session.commit()
+        assert types(session) == []
+        assert len(account.domain_events) == 1
+
+
+async def test_every_kind_of_session_maker_and_class_can_be_captured(engine: AsyncEngine) -> None:
+    class OwnSession(Session):
+        pass
+
+    class OwnAsyncSession(AsyncSession):
+        pass
+
+    maker = async_sessionmaker(engine)
+    scoped = async_scoped_session(async_sessionmaker(engine), scopefunc=lambda: 1)
+    own = async_sessionmaker(engine, class_=OwnAsyncSession)
+    sync_class = async_sessionmaker(engine, sync_session_class=OwnSession)
+    outbox.capture(maker)
+    outbox.capture(maker)  # twice is once
+    outbox.capture(scoped)
+    outbox.capture(OwnAsyncSession)
+    outbox.capture(OwnSession)
+    for sessions in (maker, scoped, own, sync_class):
+        async with sessions() as session:
+            session.add(Account.open("Ann"))
+            await session.commit()
+    async with AsyncSession(engine) as session:
+        assert len((await session.scalars(select(OutboxRecord))).all()) == 4
+
+
+def test_a_scoped_session_can_be_captured(sync_engine: Any) -> None:
+    scoped = scoped_session(sessionmaker(sync_engine))
+    outbox.capture(scoped)
+    scoped.add(Account.open("Ann"))
+    scoped.commit()
+    assert types(scoped()) == ["AccountOpened"]
+    scoped.remove()
+
+
+def test_what_is_no_session_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="Give a sessionmaker"):
+        outbox.capture(Account)  # type: ignore[arg-type]
+
+
+async def test_a_composite_key_is_an_id_too(play: Play) -> None:
+    def story(session: Session) -> None:
+        line = OrderLine(order="a,b", number=1)
+        line.raise_event(InvoiceIssued(total=1))
+        session.add(line)
+        session.commit()
+        assert [record.aggregate_id for record in records(session)] == ['["a,b", "1"]']
+
+    await play(story)
