@@ -4,7 +4,7 @@ import re
 import sys
 from base64 import b64decode, b64encode
 from dataclasses import replace
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from types import NoneType
 from typing import Any, Final
@@ -17,6 +17,7 @@ _TOO_LONG = 10**4300  # Python's own limit for int → str, and well within Post
 _LARGEST = sys.float_info.max
 _HEX = "[0-9a-fA-F]"
 _TIME = r"(?!24)\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d(:\d\d(\.\d{6})?)?)?"
+_TINY_OFFSET = re.compile(r"([+-])00:00:00\.(\d{6})$")
 _DURATION = re.compile(r"(-?)PT(\d+)(?:\.(\d{1,6}))?S", re.ASCII)
 
 
@@ -95,6 +96,17 @@ def _write_moment(value: datetime | time) -> str:
     return text if offset else f"{text[:-6]}Z"
 
 
+def _moment_reader(read: Convert) -> Convert:
+    def read_moment(text: str) -> Any:
+        moment = read(text)
+        if tiny := _TINY_OFFSET.search(text):  # fromisoformat() takes it for UTC
+            micros = timedelta(microseconds=int(tiny[1] + tiny[2]))
+            return moment.replace(tzinfo=timezone(micros))
+        return moment
+
+    return read_moment
+
+
 def _write_duration(value: timedelta) -> str:
     total = (value.days * 86_400 + value.seconds) * 10**6 + value.microseconds
     seconds, micros = divmod(abs(total), 10**6)
@@ -140,9 +152,13 @@ SCALARS: Final[dict[type, Codec]] = {
     ),
     bytes: _as_text(bytes, _write_bytes, _read_bytes, r"[\w+/]*=*", "aGk="),
     date: _as_text(date, date.isoformat, date.fromisoformat, r"\d{4}-\d\d-\d\d", "2024-05-01"),
-    time: _as_text(time, _write_moment, time.fromisoformat, _TIME, "12:30:00"),
+    time: _as_text(time, _write_moment, _moment_reader(time.fromisoformat), _TIME, "12:30:00"),
     datetime: _as_text(
-        datetime, _write_moment, datetime.fromisoformat, _MOMENT, "2024-05-01T12:30:00Z"
+        datetime,
+        _write_moment,
+        _moment_reader(datetime.fromisoformat),
+        _MOMENT,
+        "2024-05-01T12:30:00Z",
     ),
     timedelta: _as_text(timedelta, _write_duration, _read_duration, _DURATION.pattern, "PT90.5S"),
 }

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 _LONGEST_PATH = 6
 _repr = reprlib.Repr()
-_repr.maxstring = _repr.maxother = 60
+_repr.maxstring = _repr.maxother = 80
 
 
 class Unfit(Exception):  # noqa: N818  an answer within the package; its callers raise the errors

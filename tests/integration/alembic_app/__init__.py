@@ -1,0 +1,1 @@
+"""A small application with Alembic migrations."""
