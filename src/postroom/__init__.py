@@ -14,15 +14,10 @@ from postroom.errors import (
     UnknownEventTypeError,
 )
 from postroom.events.aggregate import AggregateRoot
+from postroom.events.discovery import auto_discover_handlers
 from postroom.events.event import DomainEvent, Event, UntypedEvent
 from postroom.events.protocols import EventDispatcher, EventHandler
-from postroom.events.registry import (
-    EventRegistry,
-    auto_discover_handlers,
-    get_handlers_for,
-    handles,
-    upcasts,
-)
+from postroom.events.registry import EventRegistry, get_handlers_for, handles, upcasts
 from postroom.events.serialization import deserialize_event, serialize_event
 from postroom.outbox import Outbox, map_outbox_table
 from postroom.record import OutboxRecord, Status

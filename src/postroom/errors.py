@@ -36,9 +36,12 @@ class UnknownEventTypeError(PostroomError, ValueError):
     def __init__(self, event_type: str, known: Iterable[str]) -> None:
         self.event_type = event_type
         self.known = tuple(sorted(known))
-        super().__init__(
-            f"no event class is registered as {event_type!r}. Import the module of its @handles, or"
-            f" rename nothing that is stored. Known: {', '.join(self.known) or 'none'}."
+        super().__init__(event_type, self.known)
+
+    def __str__(self) -> str:
+        return (
+            f"no event class is registered as {self.event_type!r}. Import the module of its"
+            f" handler, or name the class so. Known: {', '.join(self.known) or 'none'}."
         )
 
 
@@ -51,7 +54,10 @@ class SchemaError(PostroomError):
 
     def __init__(self, drift: Iterable[str]) -> None:
         self.drift = tuple(drift)
-        super().__init__("\n".join(self.drift))
+        super().__init__(self.drift)
+
+    def __str__(self) -> str:
+        return "\n".join(self.drift)
 
 
 class CaptureWarning(UserWarning):

@@ -54,7 +54,7 @@ class OutboxMiddleware:
     def __init__(self, *, settings: CaptureSettings | None = None) -> None:
         self._settings = settings
 
-    async def flush(self, session: Session | AsyncSession, bus: EventBus, **context: Any) -> int:
+    async def flush(self, session: Session | AsyncSession, bus: EventBus, /, **context: Any) -> int:
         """Add a record per event to the session and empty the bus; return how many there were.
 
         Each payload gets the envelope (`event_type`, `aggregate_type`, `aggregate_id`,
@@ -62,7 +62,7 @@ class OutboxMiddleware:
         """
         return self.flush_now(session, bus, **context)
 
-    def flush_now(self, session: Session | AsyncSession, bus: EventBus, **context: Any) -> int:
+    def flush_now(self, session: Session | AsyncSession, bus: EventBus, /, **context: Any) -> int:
         """Do the same from code that is not async."""
         settings = self._settings or settings_of()
         facts = _context(context)

@@ -19,8 +19,6 @@ from postroom.record import OutboxRecord
 SETTINGS: Final = "postroom.capture"
 """Where a table's `info` keeps the settings of its outbox."""
 
-MAX_EVENT_TYPE_BYTES: Final = 255  # AMQP's limit for a routing key
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureSettings:
@@ -70,8 +68,8 @@ def settings_of(record: type[OutboxRecord] = OutboxRecord) -> CaptureSettings:
 def _record(
     description: Description, headers: Mapping[str, Any], settings: CaptureSettings
 ) -> OutboxRecord:
-    _check_event_type(description.event_type)
-    _check_size(description.event_type, "payload", description.payload, settings.max_payload_bytes)
+    its = f"cannot capture {description.event_type}: its payload takes"
+    _check_size(its, description.payload, settings.max_payload_bytes)
     return settings.record(
         id=description.event_id,
         event_type=description.event_type,
@@ -93,23 +91,14 @@ def _headers(settings: CaptureSettings) -> dict[str, Any]:
         check_json(headers)
     except Unfit as unfit:
         raise CaptureError(f"cannot capture with these headers: {explain(unfit)}") from unfit
-    _check_size("an event", "headers", headers, settings.max_header_bytes)
+    _check_size("cannot capture: the headers take", headers, settings.max_header_bytes)
     return headers
 
 
-def _check_event_type(event_type: str) -> None:
-    size = len(event_type.encode(errors="surrogatepass"))
-    if not event_type or size > MAX_EVENT_TYPE_BYTES:
-        raise CaptureError(
-            f"cannot capture {event_type[:60]!r}…: its event type has {size} bytes, and brokers"
-            f" take 1 to {MAX_EVENT_TYPE_BYTES}. Give the class a shorter name=…."
-        )
-
-
-def _check_size(event_type: str, what: str, document: Mapping[str, Any], limit: int) -> None:
+def _check_size(complaint: str, document: Mapping[str, Any], limit: int) -> None:
     size = len(to_json(document).encode())
     if size > limit:
         raise CaptureError(
-            f"cannot capture {event_type}: its {what} takes {size:,} bytes, and the outbox takes"
-            f" {limit:,}. Store the bulk elsewhere and send its address, or raise the limit."
+            f"{complaint} {size:,} bytes, and the outbox holds {limit:,}."
+            " Store the bulk elsewhere and send its address, or raise the limit of the Outbox."
         )

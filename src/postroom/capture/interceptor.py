@@ -23,9 +23,11 @@ from sqlalchemy.orm import InstanceState, ORMExecuteState, Session, SessionTrans
 from postroom.capture.capture import CaptureSettings, capture, describe_for, settings_of
 from postroom.capture.targets import CaptureTarget, session_class
 from postroom.capture.tracker import Raised, tracker_of
-from postroom.errors import CaptureWarning
+from postroom.errors import CaptureError, CaptureWarning
 from postroom.events.aggregate import AggregateRoot
+from postroom.events.codec import Unfit
 from postroom.events.description import Description, key_text
+from postroom.events.payload import explain
 
 
 class DomainEventOutboxInterceptor:
@@ -68,20 +70,29 @@ class DomainEventOutboxInterceptor:
 
 def _described(waiting: Iterable[Raised], settings: CaptureSettings) -> Iterator[Description]:
     for raised in waiting:
-        description = describe_for(raised.event, settings)
-        aggregate_id = description.aggregate_id or _identity(raised.aggregate)
-        if aggregate_id is None:
+        description = _with_key(describe_for(raised.event, settings), raised.aggregate)
+        if description.aggregate_id is None:
             return  # and what was raised after it waits too, to keep the order
-        yield replace(
-            description,
-            aggregate_type=description.aggregate_type or type(raised.aggregate).__name__,
-            aggregate_id=aggregate_id,
-        )
+        yield description
+
+
+def _with_key(description: Description, aggregate: AggregateRoot) -> Description:
+    if description.aggregate_type and description.aggregate_id:
+        return description
+    return replace(
+        description,
+        aggregate_type=description.aggregate_type or type(aggregate).__name__,
+        aggregate_id=description.aggregate_id or _identity(aggregate),
+    )
 
 
 def _identity(aggregate: AggregateRoot) -> str | None:
     state: InstanceState[AggregateRoot] = inspect(aggregate)
-    parts = [key_text(part) for part in state.mapper.primary_key_from_instance(aggregate)]
+    try:
+        parts = [key_text(part) for part in state.mapper.primary_key_from_instance(aggregate)]
+    except Unfit as unfit:
+        name = type(aggregate).__name__
+        raise CaptureError(f"cannot capture the events of {name}: {explain(unfit)}") from unfit
     if None in parts:
         return None
     return parts[0] if len(parts) == 1 else json.dumps(parts)

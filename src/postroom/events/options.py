@@ -1,15 +1,16 @@
-"""How an event class is stored: what its class keywords say."""
+"""How an event class is stored: what its class keywords and attributes say."""
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 from postroom.errors import EventDefinitionError
 
 Naming = Literal["class", "qualified", "dotted"]
 Case = Literal["snake", "camel"]
+MAX_VERSION = 2**31 - 1  # of the database's integer
 _ATTRIBUTE = "__postroom_event__"
 
 
@@ -51,27 +52,72 @@ def event_type_of(event_class: type) -> str:
 @cache
 def event_version_of(event_class: type) -> int:
     """Give the version that a class writes: its `version`, its `event_version`, or 1."""
-    version = EventOptions.of(event_class).version or getattr(event_class, "event_version", None)
-    if version is None and "event_version" in getattr(event_class, "model_fields", {}):
-        version = event_class.model_fields["event_version"].default  # type: ignore[attr-defined]
-    return version if isinstance(version, int) else 1
+    keyword, default = EventOptions.of(event_class).version, _version_attribute(event_class)
+    if keyword and "event_version" in field_names(event_class) and keyword != default:
+        raise EventDefinitionError(
+            f"{event_class.__qualname__} has two versions: its field event_version says"
+            f" {default!r}, its keyword version {keyword}. Give the field that default instead."
+        )
+    version: int = keyword or default
+    if not is_version(version):
+        raise EventDefinitionError(
+            f"{event_class.__qualname__} has event_version {version!r}. Versions are 1, 2, 3, …"
+        )
+    return version
+
+
+def is_version(value: object) -> bool:
+    """Tell whether this is a number that a version can have."""
+    return type(value) is int and 1 <= value <= MAX_VERSION
+
+
+def field_names(event_class: type) -> frozenset[str]:
+    """Name the fields of a dataclass or a pydantic model."""
+    fields: Iterable[str] = getattr(event_class, "__dataclass_fields__", ())
+    return frozenset(fields or getattr(event_class, "model_fields", ()))
+
+
+def _version_attribute(event_class: type) -> Any:
+    fields = getattr(event_class, "model_fields", {})  # pydantic takes defaults off the class
+    if "event_version" in fields:
+        return fields["event_version"].default
+    return getattr(event_class, "event_version", 1)
 
 
 def _check(event_class: type, keywords: Mapping[str, Any]) -> None:
-    known = [option.name for option in fields(EventOptions)]
     where = f"event class {event_class.__qualname__}"
-    if unknown := sorted(set(keywords) - set(known)):
+    if unknown := sorted(set(keywords) - set(_KEYWORDS)):
         raise EventDefinitionError(
-            f"{where}: unknown keyword {', '.join(unknown)}. There are {', '.join(known)}."
+            f"{where}: unknown keyword {', '.join(unknown)}. There are {', '.join(_KEYWORDS)}."
         )
-    for keyword, choices in (("naming", get_args(Naming)), ("case", get_args(Case))):
-        if keyword in keywords and keywords[keyword] not in choices:
-            raise EventDefinitionError(
-                f"{where}: {keyword} is {keywords[keyword]!r}. It is one of {', '.join(choices)}."
-            )
-    version = keywords.get("version", 1)
-    if not isinstance(version, int) or version < 1:
-        raise EventDefinitionError(f"{where}: version is {version!r}. Versions are 1, 2, 3, …")
+    for keyword, value in keywords.items():
+        is_right, expected = _KEYWORDS[keyword]
+        if not is_right(value):
+            raise EventDefinitionError(f"{where}: {keyword} is {value!r}. It is {expected}.")
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_names(value: object) -> bool:
+    return isinstance(value, Mapping) and all(map(_is_name, [*value, *value.values()]))
+
+
+def _one_of(choices: Any) -> tuple[Callable[[object], bool], str]:
+    names = get_args(choices)
+    return names.__contains__, f"one of {', '.join(names)}"
+
+
+_KEYWORDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "name": (_is_name, "a string"),
+    "version": (is_version, "a whole number: 1, 2, 3, …"),
+    "aggregate": (_is_name, "a string"),
+    "key": (_is_name, "the name of a field"),
+    "naming": _one_of(Naming),
+    "case": _one_of(Case),
+    "rename": (_is_names, "a dict of names: {field: name in the payload}"),
+}
 
 
 def _qualified(event_class: type) -> str:
@@ -79,9 +125,20 @@ def _qualified(event_class: type) -> str:
 
 
 def _dotted(event_class: type) -> str:
-    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*|[a-z0-9]+", event_class.__name__)
-    *subject, verb = [word.lower() for word in words]
+    *subject, verb = _words(event_class.__name__)
     return ".".join(filter(None, ["_".join(subject), verb]))
+
+
+def _words(name: str) -> list[str]:
+    """Split at capitals and underscores: "HTTPCallFailed" is http, call, failed."""
+    starts = [
+        index
+        for index in range(1, len(name))
+        if name[index].isupper()
+        and (not name[index - 1].isupper() or name[index + 1 : index + 2].islower())
+    ]
+    parts = [name[start:end] for start, end in pairwise([0, *starts, len(name)])]
+    return "_".join(parts).lower().strip("_").replace("__", "_").split("_")
 
 
 _NAMINGS: Mapping[str, Callable[[type], str]] = {

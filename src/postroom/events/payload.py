@@ -6,9 +6,9 @@ from functools import cache
 from typing import Any, Final
 
 from postroom.errors import CaptureError, EventDefinitionError, PayloadError
-from postroom.events.codec import Codec, Unfit, check_json, codec_for, json_name
+from postroom.events.codec import Codec, Unfit, codec_for, json_name
 from postroom.events.event import Event, UntypedEvent
-from postroom.events.options import EventOptions, event_type_of, event_version_of
+from postroom.events.options import EventOptions, event_type_of, event_version_of, field_names
 
 _VERSION: Final = "event_version"
 
@@ -35,8 +35,11 @@ def decode_event(event_class: type, document: Mapping[str, Any]) -> Any:
 def event_codec(event_class: type) -> Codec:
     """Give the codec of an event class, or refuse the class."""
     options = EventOptions.of(event_class)
+    rename = options.rename or {}
     try:
-        return codec_for(event_class, case=options.case, rename=options.rename or {})
+        if strangers := set(rename) - field_names(event_class) - {_VERSION}:
+            raise Unfit("is no field, and `rename` names it", "", (min(strangers),))
+        return codec_for(event_class, case=options.case, rename=rename)
     except Unfit as unfit:
         raise EventDefinitionError(
             f"{event_class.__qualname__} cannot be an event: {explain(unfit)}"
@@ -48,6 +51,11 @@ def stored_version(event_class: type, document: Mapping[str, Any]) -> Any:
     return document.get(_version_name(event_class), 1)
 
 
+def with_version(event_class: type, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the class's own version into a document."""
+    return {**document, _version_name(event_class): event_version_of(event_class)}
+
+
 def to_json(document: Any) -> str:
     """Write JSON compactly, as it is measured."""
     return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -56,15 +64,21 @@ def to_json(document: Any) -> str:
 def _typed(event: Event) -> dict[str, Any]:
     event_class = type(event)
     document: dict[str, Any] = event_codec(event_class).encode(event)
-    version = event_version_of(event_class)
+    name, version = _version_name(event_class), event_version_of(event_class)
     if version > 1:
-        document.setdefault(_version_name(event_class), version)
+        document.setdefault(name, version)
+    if document.get(name, 1) != version:
+        problem = f"is {document[name]!r}, and the class is of version {version}"
+        raise Unfit(problem, "Leave it to its default.", (_VERSION,))
     return document
 
 
 def _untyped(event: UntypedEvent) -> dict[str, Any]:
-    document = dict(event.payload)
-    check_json(document)
+    payload: object = event.payload
+    if not isinstance(payload, Mapping):
+        kind = type(payload).__name__
+        raise Unfit(f"is a {kind}, not a dict", "Put it into one, under a name.", ("payload",))
+    document: dict[str, Any] = codec_for(dict[str, Any]).encode(dict(payload))
     return document
 
 
@@ -72,6 +86,7 @@ def _name(event: Event) -> str:
     return event.event_type if isinstance(event, UntypedEvent) else event_type_of(type(event))
 
 
+@cache
 def _version_name(event_class: type) -> str:
     options = EventOptions.of(event_class)
     return (options.rename or {}).get(_VERSION) or json_name(_VERSION, options.case)

@@ -1,14 +1,12 @@
 """Who handles what, which class an event type is, and how old payloads become new ones."""
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any, TypeVar
 
 from postroom.errors import EventDefinitionError, PayloadError, UnknownEventTypeError
-from postroom.events.options import event_type_of, event_version_of
+from postroom.events.options import event_type_of, event_version_of, field_names
 from postroom.events.payload import event_codec
 
 Handler = TypeVar("Handler", bound=type[Any])
@@ -43,15 +41,23 @@ class EventRegistry:
 
         def decorate(handler: Handler) -> Handler:
             entry = HandlerEntry(handler, name or _path(handler))
-            entries = self._handlers.setdefault(event_type, [])
-            known = [_path(other.handler) for other in entries]
-            if _path(handler) in known:  # the module was imported anew
-                entries[known.index(_path(handler))] = entry
-            else:
-                entries.append(entry)
+            self._add(event_type, entry)
             return handler
 
         return decorate
+
+    def _add(self, event_type: type | str, entry: HandlerEntry) -> None:
+        entries = self._handlers.setdefault(event_type, [])
+        for index, known in enumerate(entries):
+            if _path(known.handler) == _path(entry.handler):  # the module was imported anew
+                entries[index] = entry
+                return
+            if known.name == entry.name:
+                raise EventDefinitionError(
+                    f"two handlers of {_shown(event_type)} are called {entry.name!r}:"
+                    f" {_path(known.handler)} and {_path(entry.handler)}. Give one another name=…."
+                )
+        entries.append(entry)
 
     def get_handlers_for(self, event_type: type | str) -> list[type[Any]]:
         """Give the handler classes of an event type, in order of registration."""
@@ -72,7 +78,7 @@ class EventRegistry:
                 f"two classes are called {event_type!r}: {_path(known)} and {_path(event_class)}."
                 f' Give one a name of its own: class {event_class.__name__}(…, name="…").'
             )
-        event_codec(event_class)  # refuses a class that cannot be an event
+        check_event_class(event_class)
         self._classes[event_type] = event_class
 
     def event_class(self, event_type: str) -> type:
@@ -84,7 +90,7 @@ class EventRegistry:
 
     def upcasts(self, event_type: type | str, *, version: int) -> Callable[[Upcaster], Upcaster]:
         """Register the decorated function: it turns a payload of `version` into the next one's."""
-        name = event_type_of(event_type) if isinstance(event_type, type) else event_type
+        name = _shown(event_type)
 
         def decorate(upcaster: Upcaster) -> Upcaster:
             known = self._upcasters.get((name, version))
@@ -108,28 +114,49 @@ class EventRegistry:
                 f"a payload of {name} is of version {version!r}, and this code knows 1 to"
                 f" {current}. Deploy the code that wrote it."
             )
+        document = dict(document) if version == current else deepcopy(dict(document))
         for step in range(version, current):
-            try:
-                document = self._upcasters[name, step](dict(document))
-            except KeyError:
-                raise PayloadError(
-                    f"a payload of {name} is of version {version}, and nothing upcasts version"
-                    f" {step}. Add @upcasts({event_class.__name__}, version={step})."
-                ) from None
+            document = self._step(event_class, document, step)
         return document
 
+    def _step(
+        self, event_class: type, document: Mapping[str, Any], version: int
+    ) -> Mapping[str, Any]:
+        name = event_type_of(event_class)
+        upcaster = self._upcasters.get((name, version))
+        if upcaster is None:
+            raise PayloadError(
+                f"a payload of {name} is of version {version}, and nothing upcasts version"
+                f" {version}. Add @upcasts({event_class.__name__}, version={version})."
+            )
+        try:
+            return upcaster(dict(document))
+        except Exception as error:
+            raise PayloadError(
+                f"a payload of {name} cannot be upcast from version {version}:"
+                f" {_path(upcaster)} raised {error!r}"
+            ) from error
 
-def auto_discover_handlers(package: str | ModuleType) -> list[str]:
-    """Import every module below a package, so that its decorators run. Gives their names."""
-    root = importlib.import_module(package) if isinstance(package, str) else package
-    names = [module.name for module in pkgutil.walk_packages(root.__path__, f"{root.__name__}.")]
-    for name in names:
-        importlib.import_module(name)
-    return names
+
+def check_event_class(event_class: type) -> None:
+    """Refuse a class that cannot be an event, for want of an id and a time, or of a codec."""
+    names = field_names(event_class)
+    for needed in ("event_id", "occurred_at"):
+        if needed not in names and not hasattr(event_class, needed):
+            raise EventDefinitionError(
+                f"{event_class.__qualname__} is not an event: it has no `{needed}`."
+                " Derive it from DomainEvent (or PydanticEvent), which gives it one."
+            )
+    event_version_of(event_class)
+    event_codec(event_class)
 
 
 def _path(thing: Any) -> str:
     return f"{thing.__module__}.{thing.__qualname__}"
+
+
+def _shown(event_type: type | str) -> str:
+    return event_type_of(event_type) if isinstance(event_type, type) else event_type
 
 
 default_registry = EventRegistry()

@@ -6,7 +6,13 @@ from typing import Any
 
 from postroom.errors import PayloadError
 from postroom.events.event import Event
-from postroom.events.payload import decode_event, encode_event, stored_version, to_json
+from postroom.events.payload import (
+    decode_event,
+    encode_event,
+    stored_version,
+    to_json,
+    with_version,
+)
 from postroom.events.registry import EventRegistry, default_registry
 
 
@@ -30,13 +36,14 @@ def deserialize_event(
     event_class = registry.event_class(event_type)
     document = _document(event_type, payload)
     written_at = stored_version(event_class, document) if version is None else version
-    return decode_event(event_class, registry.upcast(event_class, document, written_at))
+    current = registry.upcast(event_class, document, written_at)
+    return decode_event(event_class, with_version(event_class, current))
 
 
 def _document(event_type: str, payload: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         document = json.loads(payload) if isinstance(payload, str | bytes) else payload
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PayloadError(f"the payload of {event_type} is not JSON: {error}") from error
     if not isinstance(document, Mapping):
         raise PayloadError(

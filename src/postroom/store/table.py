@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -65,7 +66,7 @@ def _records(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("max_retries", Integer()),  # NULL: the relay's schedule decides
         Column("occurred_at", UtcDateTime(), nullable=False),
         _moment("created_at"),
-        _moment("updated_at"),
+        _moment("updated_at", onupdate=text("CURRENT_TIMESTAMP")),
         Column("published_at", UtcDateTime()),
         Column("error_message", Text()),
         # What a claim may take now, and when what it may not take comes back.
@@ -110,8 +111,9 @@ def _blocked_keys(metadata: MetaData, name: str, schema: str | None) -> Table:
     )
 
 
-def _moment(name: str) -> Column[object]:
-    return Column(name, UtcDateTime(), nullable=False, server_default=text("CURRENT_TIMESTAMP"))
+def _moment(name: str, **options: Any) -> Column[object]:
+    now = text("CURRENT_TIMESTAMP")
+    return Column(name, UtcDateTime(), nullable=False, server_default=now, **options)
 
 
 def _partial_index(name: str, table: Table, columns: tuple[str, ...], where: str) -> None:

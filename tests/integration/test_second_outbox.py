@@ -1,0 +1,212 @@
+"""Two outboxes in one process: each with a record class, a table and rules of its own."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, MetaData, select, text
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy.orm import Session, sessionmaker
+
+from postroom import (
+    CaptureError,
+    ConfigurationError,
+    DomainEvent,
+    EventBus,
+    EventRegistry,
+    Outbox,
+    OutboxEventDispatcher,
+    OutboxRecord,
+    UntypedEvent,
+    deserialize_event,
+)
+from tests.support.shop import Account
+from tests.support.shop import outbox as first
+
+
+class AuditRecord(OutboxRecord):
+    pass
+
+
+class WatchRecord(OutboxRecord):
+    pass
+
+
+second = Outbox(
+    MetaData(),
+    table="audit",
+    record=AuditRecord,
+    events=EventRegistry(),
+    max_retries=3,
+    max_payload_bytes=300,
+    headers=lambda: {"audit": True},
+)
+
+third = Outbox(MetaData(), table="watch", record=WatchRecord)
+
+# The subclass first, the class itself after it: the order of imports must not matter.
+OTHER_WAY_ROUND = """
+from sqlalchemy import MetaData, create_engine, select
+from sqlalchemy.orm import Session
+from postroom import Outbox, OutboxRecord, UntypedEvent
+
+class Audit(OutboxRecord):
+    pass
+
+metadata = MetaData()
+{definitions}
+engine = create_engine("sqlite://")
+metadata.create_all(engine)
+with Session(engine) as session:
+    one.dispatcher(session).dispatch_now([UntypedEvent(event_type="one", payload={{}})])
+    two.dispatcher(session).dispatch_now([UntypedEvent(event_type="two", payload={{}})])
+    session.commit()
+    session.expunge_all()
+    assert [record.event_type for record in session.scalars(select(OutboxRecord))] == ["one"]
+    assert [record.event_type for record in session.scalars(select(Audit))] == ["two"]
+    assert [record.event_type for record in session.scalars(select(Audit).where(~Audit.delivered))]
+    for record in session.scalars(select(Audit)):
+        record.retry_count = 5
+    session.commit()
+    assert [record.retry_count for record in session.scalars(select(OutboxRecord))] == [0]
+engine.dispose()
+"""
+DEFINITIONS = [
+    "one = Outbox(metadata)",
+    'two = Outbox(metadata, table="audit", record=Audit)',
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountOpened(DomainEvent):
+    """Another class under the name of one of the shop's."""
+
+    note: str = ""
+
+
+@pytest.fixture(scope="session")
+def _audit(_shop_tables: Engine) -> None:
+    with _shop_tables.begin() as connection:
+        second.create_tables(connection)
+        third.create_tables(connection)
+
+
+@pytest.fixture
+def database(sync_engine: Engine, _audit: None) -> Engine:
+    """PostgreSQL with both outboxes, empty."""
+    with sync_engine.begin() as connection:
+        connection.execute(text("TRUNCATE audit, watch"))
+    return sync_engine
+
+
+def event(name: str = "seen", **values: Any) -> UntypedEvent:
+    return UntypedEvent(**{"event_type": name, "payload": {}} | values)
+
+
+def names(session: Session, record: type[OutboxRecord]) -> list[str]:
+    session.expire_all()
+    return sorted(one.event_type for one in session.scalars(select(record)))
+
+
+def test_each_outbox_has_a_table_of_its_own(database: Engine) -> None:
+    with Session(database) as session:
+        first.dispatcher(session).dispatch_now([event("one")])
+        second.dispatcher(session).dispatch_now([event("two")])
+        session.commit()
+        assert names(session, OutboxRecord) == ["one"]
+        assert names(session, AuditRecord) == ["two"]
+
+
+def test_one_event_can_go_into_both(database: Engine) -> None:
+    with Session(database) as session:
+        both = event("both")
+        first.dispatcher(session).dispatch_now([both])
+        second.dispatcher(session).dispatch_now([both])
+        session.commit()
+        assert names(session, OutboxRecord) == names(session, AuditRecord) == ["both"]
+        assert session.get_one(AuditRecord, both.event_id).id == both.event_id
+
+
+def test_a_rollback_empties_both(database: Engine) -> None:
+    with Session(database) as session:
+        for one in (first, second):
+            one.dispatcher(session).dispatch_now([event(aggregate_id=1)])
+        session.flush()
+        session.rollback()
+        assert names(session, OutboxRecord) == names(session, AuditRecord) == []
+
+
+def test_the_dispatcher_without_settings_means_the_first(database: Engine) -> None:
+    with Session(database) as session:
+        OutboxEventDispatcher(session).dispatch_now([event()])
+        assert [type(record) for record in session.new] == [OutboxRecord]
+        session.expunge_all()
+
+
+@pytest.mark.requirement("E4")
+async def test_an_async_session_reaches_the_second_too(
+    database: Engine, engine: AsyncEngine
+) -> None:
+    async with AsyncSession(engine) as session:
+        bus = EventBus()
+        bus.emit(event("by bus"))
+        await second.middleware().flush(session, bus, user_id=1)
+        await second.dispatcher(session).dispatch([event("by dispatcher")])
+        await session.commit()
+    with Session(database) as session:
+        assert names(session, AuditRecord) == ["by bus", "by dispatcher"]
+        assert names(session, OutboxRecord) == []
+
+
+def test_each_outbox_has_rules_of_its_own(database: Engine) -> None:
+    with Session(database) as session:
+        large = event(payload={"text": "x" * 400})
+        first.dispatcher(session).dispatch_now([large])
+        with pytest.raises(CaptureError, match=r"300"):
+            second.dispatcher(session).dispatch_now([large])
+        second.dispatcher(session).dispatch_now([event()])
+        session.commit()
+        [one], [other] = session.scalars(select(OutboxRecord)), session.scalars(select(AuditRecord))
+        assert (one.max_retries, one.headers) == (10, {})
+        assert (other.max_retries, other.headers) == (3, {"audit": True})
+
+
+def test_each_outbox_knows_its_own_classes(database: Engine) -> None:
+    with Session(database) as session:
+        account = Account.open("Ann")
+        first.dispatcher(session).dispatch_now(account.collect_events())
+        opened = AccountOpened(note="mine")
+        second.dispatcher(session).dispatch_now([opened])  # the name is taken, but not here
+        session.commit()
+        [record] = session.scalars(select(AuditRecord))
+        registry = second.settings.registry
+        assert deserialize_event(record.event_type, record.payload, registry=registry) == opened
+
+
+def test_each_outbox_captures_its_own_sessions(database: Engine) -> None:
+    ours, watched = sessionmaker(database), sessionmaker(database)
+    first.capture(ours)
+    third.capture(watched)
+    with ours() as session:
+        session.add(Account.open("Ann"))
+        session.commit()
+        assert names(session, OutboxRecord) == ["AccountOpened"]
+        assert names(session, WatchRecord) == []
+    with watched() as session:
+        session.add(Account.open("Bob"))
+        session.commit()
+        assert names(session, OutboxRecord) == ["AccountOpened"]
+        assert names(session, WatchRecord) == ["AccountOpened"]
+
+
+def test_a_record_class_can_be_mapped_once() -> None:
+    with pytest.raises(ConfigurationError, match=r"AuditRecord is mapped to table `audit`"):
+        Outbox(MetaData(), record=AuditRecord)
+
+
+@pytest.mark.parametrize("definitions", [DEFINITIONS, DEFINITIONS[::-1]])
+def test_the_order_of_definition_does_not_matter(definitions: list[str]) -> None:
+    script = OTHER_WAY_ROUND.format(definitions="\n".join(definitions))
+    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, timeout=60)

@@ -1,0 +1,289 @@
+"""The event bus, and the middleware that empties it into a session."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import MetaData, event
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+
+from postroom import (
+    CaptureError,
+    DomainEvent,
+    Event,
+    EventBus,
+    EventRegistry,
+    Outbox,
+    OutboxMiddleware,
+    OutboxRecord,
+    UntypedEvent,
+)
+from postroom.integrations.fastapi import get_event_bus, get_outbox_middleware
+
+ID = UUID("550e8400-e29b-41d4-a716-446655440000")
+MOMENT = datetime(2026, 2, 8, 12, tzinfo=UTC)
+
+
+class BusRecord(OutboxRecord):
+    pass
+
+
+outbox = Outbox(MetaData(), record=BusRecord, table="bus_events", events=EventRegistry())
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageQueued(DomainEvent, aggregate="message", key="message_id"):
+    message_id: int
+    text: str = ""
+
+
+def created(number: int = 1, **values: Any) -> UntypedEvent:
+    event: dict[str, Any] = {
+        "event_type": "group_message.created",
+        "aggregate_type": "group_message",
+        "aggregate_id": ID,
+        "payload": {"number": number},
+        "occurred_at": MOMENT,
+    }
+    return UntypedEvent(**event | values)
+
+
+def bus_with(*events: Event) -> EventBus:
+    bus = EventBus()
+    for one in events:
+        bus.emit(one)
+    return bus
+
+
+def added(session: Session | AsyncSession) -> list[OutboxRecord]:
+    return [record for record in session.new if isinstance(record, OutboxRecord)]
+
+
+@pytest.fixture
+def middleware() -> OutboxMiddleware:
+    return outbox.middleware()
+
+
+@pytest.mark.requirement("C2")
+def test_a_new_bus_is_empty() -> None:
+    bus = EventBus()
+    assert (bus.has_events, bus.event_count, bus.events, bus.collect()) == (False, 0, (), [])
+
+
+@pytest.mark.requirement("C2")
+def test_emitted_events_are_collected_in_order() -> None:
+    events = [created(number) for number in range(5)]
+    bus = bus_with(*events)
+    assert bus.has_events
+    assert bus.event_count == 5
+    assert bus.events == tuple(events)
+    assert bus.collect() == events
+
+
+@pytest.mark.requirement("C2")
+def test_collecting_clears_the_bus() -> None:
+    bus = bus_with(created(1))
+    collected = bus.collect()
+    assert (bus.has_events, bus.event_count, bus.collect()) == (False, 0, [])
+    bus.emit(created(2))
+    assert len(collected) == 1
+
+
+@pytest.mark.requirement("C2")
+def test_looking_does_not_clear_the_bus() -> None:
+    bus = bus_with(created())
+    assert bus.events == bus.events
+    assert bus.event_count == 1
+
+
+@pytest.mark.requirement("C2")
+def test_two_buses_share_nothing() -> None:
+    one, other = EventBus(), EventBus()
+    one.emit(created())
+    assert not other.has_events
+
+
+@pytest.mark.requirement("C2", "C4")
+async def test_the_dependencies_give_a_new_bus_and_a_middleware() -> None:
+    assert await get_event_bus() is not await get_event_bus()
+    assert isinstance(await get_event_bus(), EventBus)
+    assert isinstance(await get_outbox_middleware(), OutboxMiddleware)
+
+
+@pytest.mark.requirement("C4", "C1")
+async def test_a_flush_adds_a_record_per_event_in_order(middleware: OutboxMiddleware) -> None:
+    session = Session()
+    events = [created(number) for number in range(3)]
+    bus = bus_with(*events)
+    assert await middleware.flush(session, bus) == 3
+    records = added(session)
+    assert {type(record) for record in records} == {BusRecord}
+    by_number = sorted(records, key=lambda record: record.payload["number"])
+    assert [record.id for record in by_number] == [one.event_id for one in events]
+    assert not bus.has_events
+
+
+@pytest.mark.requirement("C4")
+async def test_a_flush_adds_the_envelope(middleware: OutboxMiddleware) -> None:
+    session = Session()
+    await middleware.flush(session, bus_with(created()))
+    [record] = added(session)
+    assert record.payload == {
+        "number": 1,
+        "event_type": "group_message.created",
+        "aggregate_type": "group_message",
+        "aggregate_id": str(ID),
+        "timestamp": "2026-02-08T12:00:00Z",
+    }
+    assert record.event_type == "group_message.created"
+    assert (record.aggregate_type, record.aggregate_id) == ("group_message", str(ID))
+    assert (record.status, record.occurred_at) == ("pending", MOMENT)
+
+
+@pytest.mark.requirement("C4")
+async def test_a_flush_adds_the_context_with_ids_as_strings(middleware: OutboxMiddleware) -> None:
+    session = Session()
+    await middleware.flush(
+        session, bus_with(created(1), created(2)), user_id=ID, request_id="r-1", tenant=None
+    )
+    for record in added(session):
+        assert record.payload["user_id"] == str(ID)
+        assert record.payload["request_id"] == "r-1"
+        assert record.payload["tenant"] is None
+
+
+@pytest.mark.requirement("C4")
+async def test_context_goes_over_envelope_and_envelope_over_payload(
+    middleware: OutboxMiddleware,
+) -> None:
+    session = Session()
+    mine = {"event_type": "mine", "timestamp": "mine", "user_id": "mine", "number": 1}
+    bus = bus_with(created(payload=mine))
+    await middleware.flush(session, bus, user_id="theirs", timestamp="theirs")
+    [record] = added(session)
+    assert record.payload["event_type"] == "group_message.created"
+    assert record.payload["timestamp"] == "theirs"
+    assert record.payload["user_id"] == "theirs"
+    assert record.payload["number"] == 1
+    assert record.event_type == "group_message.created"
+    assert mine == {"event_type": "mine", "timestamp": "mine", "user_id": "mine", "number": 1}
+
+
+@pytest.mark.requirement("C4")
+async def test_a_typed_event_gets_the_envelope_too(middleware: OutboxMiddleware) -> None:
+    session = Session()
+    queued = MessageQueued(message_id=7, text="hello", event_id=ID, occurred_at=MOMENT)
+    await middleware.flush(session, bus_with(queued), user_id=7)
+    [record] = added(session)
+    assert record.payload == {
+        "event_id": str(ID),
+        "occurred_at": "2026-02-08T12:00:00Z",
+        "message_id": 7,
+        "text": "hello",
+        "event_type": "MessageQueued",
+        "aggregate_type": "message",
+        "aggregate_id": "7",
+        "timestamp": "2026-02-08T12:00:00Z",
+        "user_id": 7,
+    }
+
+
+@pytest.mark.requirement("C4")
+async def test_the_timestamp_is_the_moment_that_it_happened(middleware: OutboxMiddleware) -> None:
+    session = Session()
+    there = MOMENT.astimezone(timezone(timedelta(hours=3)))
+    await middleware.flush(session, bus_with(created(occurred_at=there)))
+    [record] = added(session)
+    assert datetime.fromisoformat(record.payload["timestamp"]) == MOMENT
+
+
+@pytest.mark.requirement("C4")
+async def test_an_empty_bus_adds_nothing(middleware: OutboxMiddleware) -> None:
+    session = Session()
+    assert await middleware.flush(session, EventBus(), user_id=ID) == 0
+    assert not session.new
+    assert not session.in_transaction()
+
+
+@pytest.mark.requirement("C4")
+async def test_a_second_flush_finds_nothing_left(middleware: OutboxMiddleware) -> None:
+    session, bus = Session(), bus_with(created())
+    assert await middleware.flush(session, bus) == 1
+    assert await middleware.flush(session, bus) == 0
+    assert len(added(session)) == 1
+
+
+@pytest.mark.requirement("C4")
+async def test_a_flush_does_not_flush_or_commit_the_session(middleware: OutboxMiddleware) -> None:
+    session = Session()
+    calls: list[str] = []
+    for name in ("before_flush", "before_commit", "after_begin"):
+        event.listen(session, name, lambda *_, name=name: calls.append(name))
+    await middleware.flush(session, bus_with(created()))
+    assert calls == []
+    assert len(added(session)) == 1
+
+
+@pytest.mark.requirement("C4", "E4")
+async def test_an_async_session_takes_the_same(middleware: OutboxMiddleware) -> None:
+    session, twin = AsyncSession(), Session()
+    await middleware.flush(session, bus_with(created()), user_id=ID)
+    middleware.flush_now(twin, bus_with(created()), user_id=ID)
+    assert [record.payload for record in added(session)] == [
+        record.payload for record in added(twin)
+    ]
+    session.expunge_all()
+
+
+@pytest.mark.requirement("C4")
+@pytest.mark.parametrize("good_first", [True, False])
+async def test_a_refused_event_leaves_bus_and_session_as_they_were(
+    middleware: OutboxMiddleware, good_first: bool
+) -> None:
+    session = Session()
+    events = [created(1), created(2, payload={"price": float("nan")})]
+    bus = bus_with(*(events if good_first else reversed(events)))
+    before = bus.events
+    with pytest.raises(CaptureError, match=r"group_message\.created.*price.*NaN"):
+        await middleware.flush(session, bus)
+    assert bus.events == before
+    assert not session.new
+
+
+@pytest.mark.requirement("C4")
+@pytest.mark.parametrize("bad", [float("nan"), "a\0b", "\ud800", MOMENT, [ID], {1: 2}])
+async def test_a_context_that_json_cannot_hold_is_refused(
+    middleware: OutboxMiddleware, bad: Any
+) -> None:
+    session, bus = Session(), bus_with(created())
+    with pytest.raises(CaptureError, match=r"cannot flush with this context: field .*user"):
+        await middleware.flush(session, bus, user=bad)
+    assert bus.event_count == 1
+    assert not session.new
+
+
+@pytest.mark.requirement("C4")
+async def test_the_envelope_and_the_context_count_towards_the_limit() -> None:
+    class SmallRecord(OutboxRecord):
+        pass
+
+    small = Outbox(MetaData(), record=SmallRecord, table="small", max_payload_bytes=200)
+    session, bus = Session(), bus_with(created())
+    assert await small.middleware().flush(session, bus) == 1
+    bus.emit(created())
+    session.expunge_all()
+    with pytest.raises(CaptureError, match=r"payload takes .* 200"):
+        await small.middleware().flush(session, bus, note="x" * 200)
+    assert not session.new
+
+
+@pytest.mark.requirement("C4")
+async def test_the_context_may_use_any_name(middleware: OutboxMiddleware) -> None:
+    session = Session()
+    context = {"session": "s-1", "bus": "number 7", "self": "me"}
+    await middleware.flush(session, bus_with(created()), **context)
+    [record] = added(session)
+    assert record.payload | context == record.payload

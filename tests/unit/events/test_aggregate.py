@@ -1,0 +1,179 @@
+"""Aggregates: they raise, list, collect and clear events, however they are mapped."""
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, inspect
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    MappedAsDataclass,
+    Session,
+    configure_mappers,
+    mapped_column,
+    registry,
+)
+
+from postroom import AggregateRoot, DomainEvent
+
+pytestmark = pytest.mark.requirement("D2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilyMemberInvitedEvent(DomainEvent):
+    email: str
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class DataBase(MappedAsDataclass, DeclarativeBase):
+    pass
+
+
+class Declarative(AggregateRoot, Base):
+    __tablename__ = "declarative"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str]
+
+
+class AsDataclass(AggregateRoot, DataBase):
+    __tablename__ = "as_dataclass"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str]
+
+
+class Imperative(AggregateRoot):
+    def __init__(self, id: int, name: str) -> None:  # noqa: A002  the column's name
+        self.id = id
+        self.name = name
+
+
+@dataclass
+class Unmapped(AggregateRoot):
+    id: int
+    name: str
+    tags: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Slotted(AggregateRoot):
+    id: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Frozen(AggregateRoot):
+    id: int
+    name: str
+
+
+imperative = Table(
+    "imperative", MetaData(), Column("id", Integer, primary_key=True), Column("name", String)
+)
+registry(metadata=imperative.metadata).map_imperatively(Imperative, imperative)
+configure_mappers()
+
+ALL = [Declarative, AsDataclass, Imperative, Unmapped, Slotted, Frozen]
+MAPPED = [Declarative, AsDataclass, Imperative]
+FIRST = FamilyMemberInvitedEvent(email="a@b.com")
+SECOND = FamilyMemberInvitedEvent(email="c@d.com")
+
+
+def made(kind: Any) -> Any:
+    return kind(id=1, name="Ann")
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_new_aggregate_has_no_events(kind: type[AggregateRoot]) -> None:
+    assert made(kind).domain_events == ()
+    assert made(kind).collect_events() == []
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_events_are_listed_in_order_and_stay(kind: type[AggregateRoot]) -> None:
+    aggregate = made(kind)
+    aggregate.raise_event(FIRST)
+    aggregate.raise_event(SECOND)
+    assert aggregate.domain_events == (FIRST, SECOND)
+    assert aggregate.domain_events == (FIRST, SECOND)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_collecting_returns_and_clears(kind: type[AggregateRoot]) -> None:
+    aggregate = made(kind)
+    aggregate.raise_event(FIRST)
+    aggregate.raise_event(SECOND)
+    assert aggregate.collect_events() == [FIRST, SECOND]
+    assert aggregate.domain_events == ()
+    assert aggregate.collect_events() == []
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_clearing_forgets(kind: type[AggregateRoot]) -> None:
+    aggregate = made(kind)
+    aggregate.raise_event(FIRST)
+    aggregate.clear_events()
+    assert aggregate.domain_events == ()
+    aggregate.raise_event(SECOND)
+    assert aggregate.domain_events == (SECOND,)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_aggregates_do_not_share_events(kind: type[AggregateRoot]) -> None:
+    one, other = made(kind), made(kind)
+    one.raise_event(FIRST)
+    assert other.domain_events == ()
+
+
+@pytest.mark.parametrize("kind", MAPPED)
+def test_an_aggregate_loaded_from_the_database_raises_events(kind: Any) -> None:
+    """The ORM makes instances without calling __init__."""
+    engine = create_engine("sqlite://")
+    inspect(kind).local_table.create(engine)
+    with Session(engine) as session:
+        session.add(made(kind))
+        session.commit()
+        session.expunge_all()
+        loaded = session.get_one(kind, 1)
+        assert loaded.domain_events == ()
+        loaded.raise_event(FIRST)
+        session.expire(loaded)
+        session.refresh(loaded)
+        assert loaded.domain_events == (FIRST,)
+        session.commit()
+        assert loaded.collect_events() == [FIRST]  # no interceptor: nobody took them
+    engine.dispose()
+
+
+@pytest.mark.parametrize("kind", [Unmapped, AsDataclass])
+def test_events_are_no_part_of_what_a_dataclass_compares_and_shows(
+    kind: type[AggregateRoot],
+) -> None:
+    one, other = made(kind), made(kind)
+    one.raise_event(FIRST)
+    assert one == other
+    assert "Invited" not in repr(one)
+
+
+def test_a_deep_copy_raises_events_of_its_own() -> None:
+    original = made(Unmapped)
+    original.raise_event(FIRST)
+    twin = copy.deepcopy(original)
+    twin.raise_event(SECOND)
+    assert original.domain_events == (FIRST,)
+
+
+def test_the_list_that_is_given_cannot_change_the_aggregate() -> None:
+    aggregate = made(Unmapped)
+    aggregate.raise_event(FIRST)
+    aggregate.collect_events().clear()
+    aggregate.raise_event(SECOND)
+    collected = aggregate.collect_events()
+    aggregate.raise_event(FIRST)
+    assert collected == [SECOND]

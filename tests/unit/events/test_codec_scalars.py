@@ -1,0 +1,182 @@
+"""Values without parts: what they look like in JSON, and what is refused."""
+
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from postroom.events.codec import Unfit, codec_for, same
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+SOME_UUID = UUID("6fa459ea-ee8a-3ca4-894e-db77e160355e")
+
+
+class Role(StrEnum):
+    USER = "user"
+
+
+class DriverUUID(UUID):
+    """As asyncpg has one."""
+
+
+class NoOffset(tzinfo):
+    def utcoffset(self, moment: datetime | None, /) -> None: ...
+    def dst(self, moment: datetime | None, /) -> None: ...
+    def tzname(self, moment: datetime | None, /) -> None: ...
+
+
+def offset(**parts: int) -> timezone:
+    return timezone(timedelta(**parts))
+
+
+@pytest.mark.requirement("A7")
+@pytest.mark.parametrize(
+    ("tp", "value", "json"),
+    [
+        (str, "Zoë 🎈", "Zoë 🎈"),
+        (int, 10**4299, 10**4299),
+        (float, 0.1, 0.1),
+        (Decimal, Decimal("-0E+3"), "-0E+3"),
+        (UUID, SOME_UUID, str(SOME_UUID)),
+        (bytes, b"\xff\x00", "/wA="),
+        (date, date(1, 2, 3), "0001-02-03"),
+        (time, time(1, 2, 3), "01:02:03"),
+        (time, time(1, 2, tzinfo=UTC), "01:02:00Z"),
+        (datetime, datetime(987, 1, 1), "0987-01-01T00:00:00"),  # noqa: DTZ001
+        (datetime, datetime(2024, 5, 1, 12, tzinfo=UTC), "2024-05-01T12:00:00Z"),
+        (datetime, datetime(2024, 5, 1, tzinfo=ZoneInfo("UTC")), "2024-05-01T00:00:00Z"),
+        (
+            datetime,
+            datetime(1900, 1, 1, tzinfo=offset(minutes=19, seconds=32, microseconds=7)),
+            "1900-01-01T00:00:00+00:19:32.000007",
+        ),
+        (time, time(0, tzinfo=offset(microseconds=-7)), "00:00:00-00:00:00.000007"),
+        (timedelta, timedelta(days=1, seconds=3661, microseconds=1), "PT90061.000001S"),
+        (timedelta, timedelta(microseconds=-1_500_000), "-PT1.5S"),
+        (timedelta, timedelta.min, "-PT86399999913600S"),
+        (timedelta, timedelta(0), "PT0S"),
+    ],
+)
+def test_a_value_is_written_in_one_form_and_read_back(tp: Any, value: Any, json: Any) -> None:
+    codec = codec_for(tp)
+    assert same(codec.encode(value), json)
+    assert same(codec.decode(json), value)
+
+
+@pytest.mark.parametrize(
+    ("tp", "value", "problem"),
+    [
+        (str, Role.USER, "is <Role.USER: 'user'> (Role), not str"),
+        (str, "a\0b", "contains a NUL character, which PostgreSQL cannot hold"),
+        (str, "\ud800", "contains a lone surrogate (half a character), which is not text"),
+        (int, "x", "is 'x' (str), not int"),
+        (int, True, "is True (bool), not int"),
+        pytest.param(int, 10**4300, "has more than 4300 digits", id="long"),
+        (int, 1.0, "is 1.0 (float), not int"),
+        (float, float("nan"), "is NaN, which JSON cannot hold"),
+        (float, float("-inf"), "is infinite, which JSON cannot hold"),
+        (float, 2**53 + 1, "is 9007199254740993 (int), not float"),
+        pytest.param(float, 10**5000, "is a very long int (int), not float", id="huge"),
+        (float, True, "is True (bool), not float"),
+        (bool, 1, "is 1 (int), not bool"),
+        (None, 0, "is 0 (int), not None"),
+        (Decimal, Decimal("NaN"), "is NaN, which is not a number"),
+        (Decimal, Decimal("-Infinity"), "is -Infinity, which is not a number"),
+        (Decimal, 1, "is 1 (int), not Decimal"),
+        (UUID, str(SOME_UUID), f"is '{SOME_UUID}' (str), not UUID"),
+        (datetime, date(2024, 5, 1), "is datetime.date(2024, 5, 1) (date), not datetime"),
+        (date, NOON, f"is {NOON!r} (datetime), not date"),
+        (
+            time,
+            time(12, tzinfo=ZoneInfo("Europe/Berlin")),
+            "has a time zone that gives it no UTC offset",
+        ),
+        (
+            datetime,
+            datetime(2024, 5, 1, tzinfo=NoOffset()),
+            "has a time zone that gives it no UTC offset",
+        ),
+    ],
+)
+def test_what_would_not_come_back_is_refused(tp: Any, value: Any, problem: str) -> None:
+    with pytest.raises(Unfit) as refused:
+        codec_for(tp).encode(value)
+    assert (refused.value.problem, refused.value.path) == (problem, ())
+    assert refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("tp", "json"),
+    [
+        (str, 1),
+        (int, 1.0),
+        (int, True),
+        (float, "1"),
+        (float, True),
+        (float, float("nan")),
+        (float, 10**400),
+        (bool, 0),
+        (None, False),
+        (Decimal, 1.5),
+        (Decimal, "1_000"),
+        (Decimal, "NaN"),
+        (Decimal, "\u0661"),
+        (Decimal, "1E+99999999999999999999"),
+        (UUID, SOME_UUID.hex),
+        (UUID, f"{{{SOME_UUID}}}"),
+        (bytes, "aGk"),
+        (bytes, "aGl="),
+        (bytes, "a_k="),
+        (date, "20240501"),
+        (date, "2024-13-01"),
+        (date, "2024-05-01T00:00:00"),
+        (time, "24:00:00"),
+        (time, "T12:00:00"),
+        (datetime, "2024-05-01"),
+        (datetime, "2024-05-01T12:00"),
+        (datetime, "2024-05-01T12:00:00.1234567"),
+        (datetime, "2024-W18-3T12:00:00"),
+        (datetime, 1714564800),
+        (timedelta, "P1D"),
+        (timedelta, "PT1.0000001S"),
+        (timedelta, "PT99999999999999S"),
+        (timedelta, "PT999999999999999999S"),
+    ],
+)
+def test_a_stored_value_of_another_form_is_not_guessed_at(tp: Any, json: Any) -> None:
+    with pytest.raises(Unfit, match=r"^is stored as .*, not as ") as refused:
+        codec_for(tp).decode(json)
+    assert "upcaster" in refused.value.remedy
+
+
+def test_an_int_is_a_float_when_a_float_holds_it_exactly() -> None:
+    assert same(codec_for(float).encode(2**60), 2.0**60)
+
+
+def test_a_float_that_the_database_wrote_without_an_exponent_is_a_float() -> None:
+    assert same(codec_for(float).decode(10**23), 1e23)
+
+
+def test_the_uuid_of_a_driver_is_a_uuid() -> None:
+    mine = DriverUUID(str(SOME_UUID))
+    for tp in (UUID, UUID | int):
+        codec = codec_for(tp)
+        assert same(codec.decode(codec.encode(mine)), SOME_UUID)
+
+
+def test_the_remedy_for_an_enum_member_names_the_enum() -> None:
+    with pytest.raises(Unfit) as refused:
+        codec_for(str).encode(Role.USER)
+    assert refused.value.remedy == "Annotate the field as Role, or pass .value."
+
+
+def test_nan_is_refused_in_plain_words() -> None:
+    with pytest.raises(Unfit) as refused:
+        codec_for(float).encode(float("nan"))
+    assert str(refused.value) == (
+        'is NaN, which JSON cannot hold. Use Decimal, or None for "unknown".'
+    )

@@ -1,0 +1,256 @@
+"""Class keywords: how an event class says how it is stored."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from uuid import UUID
+
+import pytest
+
+from postroom import DomainEvent, EventDefinitionError, EventRegistry, serialize_event
+from postroom.events.description import describe
+from postroom.events.options import EventOptions, event_type_of, event_version_of
+from postroom.events.payload import encode_event
+from postroom.identity import uuid7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told(
+    DomainEvent,
+    name="shop.told",
+    version=3,
+    aggregate="order",
+    key="order_id",
+    naming="dotted",
+    case="camel",
+    rename={"order_id": "number"},
+):
+    order_id: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToldAgain(Told):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slotted(DomainEvent, name="slot.filled", version=2, aggregate="slot", key="slot_id"):
+    slot_id: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Untold(DomainEvent):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByAttribute(DomainEvent):
+    event_type: ClassVar[str] = "by.attribute"
+    event_version: ClassVar[int] = 4
+    aggregate_type: ClassVar[str] = "attribute"
+    number: int
+
+    @property
+    def aggregate_id(self) -> int:
+        return self.number * 10
+
+
+def named(name: str) -> type:
+    return type(name, (DomainEvent,), {}, naming="dotted")
+
+
+def test_a_class_without_keywords_is_stored_under_its_name() -> None:
+    assert event_type_of(Untold) == "Untold"
+    assert event_version_of(Untold) == 1
+    assert EventOptions.of(Untold) == EventOptions()
+
+
+def test_the_keywords_say_how_an_event_is_stored() -> None:
+    described = describe(Told(order_id=7))
+    assert described.event_type == "shop.told"
+    assert described.event_version == 3
+    assert (described.aggregate_type, described.aggregate_id) == ("order", "7")
+    assert list(described.payload) == ["eventId", "occurredAt", "number", "eventVersion"]
+
+
+def test_a_subclass_inherits_every_keyword_but_the_name() -> None:
+    described = describe(ToldAgain(order_id=7))
+    assert described.event_type == "told.again"
+    assert described.event_version == 3
+    assert (described.aggregate_type, described.aggregate_id) == ("order", "7")
+    assert described.payload["number"] == 7
+
+
+def test_a_subclass_overrides_what_it_says_itself() -> None:
+    class Louder(Told, version=4, aggregate="parcel"):
+        pass
+
+    assert EventOptions.of(Louder) == EventOptions(
+        version=4,
+        aggregate="parcel",
+        key="order_id",
+        naming="dotted",
+        case="camel",
+        rename={"order_id": "number"},
+    )
+    assert EventOptions.of(Told).version == 3
+
+
+def test_slots_keep_the_keywords() -> None:
+    """`@dataclass(slots=True)` makes the class a second time, without its keywords."""
+    described = describe(Slotted(slot_id=7))
+    assert described.event_type == "slot.filled"
+    assert described.event_version == 2
+    assert (described.aggregate_type, described.aggregate_id) == ("slot", "7")
+    assert "slot_id" in vars(Slotted)["__slots__"]
+
+
+def test_slots_keep_the_keywords_of_a_subclass_apart() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Refilled(Slotted):
+        pass
+
+    assert event_type_of(Refilled) == "Refilled"
+    assert event_version_of(Refilled) == 2
+
+
+def test_attributes_and_properties_do_the_same() -> None:
+    described = describe(ByAttribute(number=7))
+    assert described.event_type == "by.attribute"
+    assert described.event_version == 4
+    assert (described.aggregate_type, described.aggregate_id) == ("attribute", "70")
+
+
+def test_an_event_type_by_attribute_is_not_inherited() -> None:
+    class Derived(ByAttribute):
+        pass
+
+    assert event_type_of(Derived) == "Derived"
+
+
+def test_a_field_called_event_type_does_not_name_the_class() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Wrapped(DomainEvent):
+        event_type: str
+
+    assert event_type_of(Wrapped) == "Wrapped"
+
+
+@pytest.mark.requirement("D4")
+def test_a_qualified_name_is_the_full_name_of_the_class() -> None:
+    class Qualified(DomainEvent, naming="qualified"):
+        pass
+
+    assert event_type_of(Qualified) == (
+        f"{__name__}.test_a_qualified_name_is_the_full_name_of_the_class.<locals>.Qualified"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "dotted"),
+    [
+        ("OrderItemAdded", "order_item.added"),
+        ("OrderPlaced", "order.placed"),
+        ("Opened", "opened"),
+        ("HTTPRequestFailed", "http_request.failed"),
+        ("OrderShippedByDHL", "order_shipped_by.dhl"),
+        ("Order2Shipped", "order2.shipped"),
+        ("order_placed", "order.placed"),
+        ("OrderPlacedV2", "order_placed.v2"),
+        ("ÉtudeÖffnete", "étude.öffnete"),
+        ("注文", "注文"),
+    ],
+)
+def test_a_dotted_name_ends_in_the_verb(name: str, dotted: str) -> None:
+    assert event_type_of(named(name)) == dotted
+
+
+@pytest.mark.parametrize(
+    ("keywords", "complaint"),
+    [
+        ({"agregate": "order"}, r"unknown keyword agregate.*aggregate"),
+        ({"nmae": "x", "kye": "y"}, r"unknown keyword kye, nmae"),
+        ({"naming": "snake"}, r"naming is 'snake'.*class, qualified, dotted"),
+        ({"case": "kebab"}, r"case is 'kebab'.*snake, camel"),
+        ({"version": 0}, r"version is 0"),
+        ({"version": -1}, r"version is -1"),
+        ({"version": "2"}, r"version is '2'"),
+        ({"version": None}, r"version is None"),
+        ({"version": 1.5}, r"version is 1.5"),
+        ({"name": 5}, r"name is 5"),
+        ({"name": ""}, r"name is ''"),
+        ({"aggregate": 5}, r"aggregate is 5"),
+        ({"key": 5}, r"key is 5"),
+        ({"rename": ["a"]}, r"rename is \['a'\]"),
+        ({"version": True}, r"version is True"),
+    ],
+)
+def test_a_wrong_keyword_is_refused_where_the_class_is_defined(
+    keywords: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(EventDefinitionError, match=rf"Mistaken.*{complaint}"):
+        type("Mistaken", (DomainEvent,), {}, **keywords)
+
+
+def test_a_key_that_is_no_field_is_refused() -> None:
+    class Keyless(DomainEvent, key="nothing"):
+        pass
+
+    with pytest.raises(EventDefinitionError, match=r"Keyless has no field `nothing`.*`key`"):
+        describe(Keyless())
+
+
+def test_a_rename_of_no_field_is_refused() -> None:
+    class Misspelt(DomainEvent, rename={"occured_at": "occurredOn"}):
+        pass
+
+    with pytest.raises(EventDefinitionError, match=r"Misspelt.*occured_at"):
+        EventRegistry().register(Misspelt)
+
+
+def test_two_fields_with_one_name_in_the_payload_are_refused() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Clash(DomainEvent, rename={"first": "second"}):
+        first: int
+        second: int
+
+    with pytest.raises(EventDefinitionError, match=r"Clash cannot be an event.*second"):
+        EventRegistry().register(Clash)
+
+
+def test_camel_case_is_for_nested_objects_too_and_rename_is_not() -> None:
+    @dataclass(frozen=True)
+    class Price:
+        net_amount: int
+        order_id: int
+
+    @dataclass(frozen=True, kw_only=True)
+    class Priced(Told, naming="class"):
+        unit_price: Price
+
+    payload = encode_event(Priced(order_id=1, unit_price=Price(2, 3)))
+    assert payload["unitPrice"] == {"netAmount": 2, "orderId": 3}
+    assert payload["number"] == 1
+
+
+def test_the_version_is_in_the_payload_from_version_2_on() -> None:
+    class First(DomainEvent, version=1):
+        pass
+
+    class Second(DomainEvent, version=2):
+        pass
+
+    assert "event_version" not in encode_event(First())
+    assert encode_event(Second())["event_version"] == 2
+    assert '"eventVersion":3' in serialize_event(Told(order_id=1))
+
+
+def test_the_version_in_the_payload_can_be_renamed() -> None:
+    class Schema(DomainEvent, version=2, rename={"event_version": "v"}):
+        pass
+
+    assert encode_event(Schema())["v"] == 2
+
+
+def test_options_of_a_class_that_is_no_event_are_the_defaults() -> None:
+    assert EventOptions.of(UUID) == EventOptions()
+    assert EventOptions.of(type(uuid7())) == EventOptions()

@@ -1,0 +1,1 @@
+"""Handlers that only `auto_discover_handlers` finds."""

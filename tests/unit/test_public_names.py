@@ -1,0 +1,63 @@
+"""The public names, and what importing them costs."""
+
+import json
+import subprocess
+import sys
+
+import postroom
+
+NAMES = [
+    "AggregateRoot",
+    "CaptureError",
+    "CaptureWarning",
+    "ConfigurationError",
+    "DomainEvent",
+    "DomainEventOutboxInterceptor",
+    "Event",
+    "EventBus",
+    "EventDefinitionError",
+    "EventDispatcher",
+    "EventHandler",
+    "EventRegistry",
+    "Outbox",
+    "OutboxEventDispatcher",
+    "OutboxMiddleware",
+    "OutboxRecord",
+    "PayloadError",
+    "PostroomError",
+    "SchemaError",
+    "Status",
+    "UnknownEventTypeError",
+    "UntypedEvent",
+    "auto_discover_handlers",
+    "deserialize_event",
+    "get_handlers_for",
+    "handles",
+    "map_outbox_table",
+    "serialize_event",
+    "upcasts",
+]
+EXTRAS = ["alembic", "fastapi", "pydantic", "dishka", "asyncpg", "aiosqlite", "aio_pika", "typer"]
+IMPORTS = "import json, sys, postroom; print(json.dumps(sorted(sys.modules)))"
+
+
+def test_the_public_names_are_these_and_no_others() -> None:
+    assert postroom.__all__ == NAMES
+
+
+def test_the_public_names_are_sorted_and_there() -> None:
+    assert sorted(postroom.__all__) == postroom.__all__
+    assert all(getattr(postroom, name) is not None for name in postroom.__all__)
+
+
+def test_every_public_name_says_what_it_is_for() -> None:
+    assert [name for name in NAMES if not getattr(postroom, name).__doc__] == []
+
+
+def test_importing_postroom_imports_no_driver_and_no_framework() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", IMPORTS], check=True, capture_output=True, timeout=60
+    )
+    imported = {name.partition(".")[0] for name in json.loads(done.stdout)}
+    assert "sqlalchemy" in imported
+    assert imported.isdisjoint(EXTRAS)
