@@ -1,7 +1,6 @@
 """The request's way in: controllers emit events to a bus, which is flushed before the commit."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -79,7 +78,7 @@ def _envelop(description: Description, context: Mapping[str, Any]) -> Descriptio
         "aggregate_id": description.aggregate_id,
         "timestamp": codec_for(datetime).encode(description.occurred_at),
     }
-    return replace(description, payload={**description.payload, **envelope, **context})
+    return description._replace(payload={**description.payload, **envelope, **context})
 
 
 def _context(context: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ Where it looks, and why there:
 import json
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import event, inspect
@@ -79,8 +78,7 @@ def _described(waiting: Iterable[Raised], settings: CaptureSettings) -> Iterator
 def _with_key(description: Description, aggregate: AggregateRoot) -> Description:
     if description.aggregate_type and description.aggregate_id:
         return description
-    return replace(
-        description,
+    return description._replace(
         aggregate_type=description.aggregate_type or type(aggregate).__name__,
         aggregate_id=description.aggregate_id or _identity(aggregate),
     )
@@ -103,7 +101,7 @@ def _start_tracking(session: Session, _: SessionTransaction) -> None:
 
 
 def _note_attached(session: Session, instance: object) -> None:
-    if isinstance(instance, AggregateRoot) and instance.domain_events:
+    if isinstance(instance, AggregateRoot) and instance._raised():
         tracker_of(session).note(instance)
 
 

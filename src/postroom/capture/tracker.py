@@ -2,26 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from sqlalchemy import inspect
-from sqlalchemy.orm import InstanceState, Session, SessionTransaction
-from sqlalchemy.orm.attributes import flag_dirty
+from sqlalchemy.orm import Session, SessionTransaction
+from sqlalchemy.orm.attributes import flag_dirty, instance_state
 
-from postroom.events.aggregate import RAISE_LISTENER, AggregateRoot, RaisedEvent
+from postroom.events.aggregate import RAISE_LISTENER, AggregateRoot
 from postroom.events.event import Event
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """An event, with the aggregate that raised it."""
+class Raised(NamedTuple):
+    """An event with the aggregate that raised it; these sort in order of raising."""
 
+    number: int
+    event: Event
     aggregate: AggregateRoot
-    item: RaisedEvent
-
-    @property
-    def event(self) -> Event:
-        """The event itself."""
-        return self.item[1]
 
 
 @dataclass(slots=True)
@@ -36,29 +31,26 @@ class Tracker:
     def note(self, aggregate: AggregateRoot) -> None:
         """Hold on to an aggregate with events, and see to it that there will be a flush."""
         self._noted.append(aggregate)
-        if not self.flushing:  # during one, SQLAlchemy takes the mark off again, and warns
+        # There will be one for a new aggregate; and during one, SQLAlchemy would take the mark
+        # off again, and warn.
+        if not self.flushing and instance_state(aggregate).persistent:
             flag_dirty(aggregate)
 
     def waiting(self, session: Session) -> list[Raised]:
         """Give what the session's aggregates have raised, in order of raising."""
-        if not self._noted:
-            return []
-        self._noted = [
-            aggregate
-            for aggregate in {id(aggregate): aggregate for aggregate in self._noted}.values()
-            if aggregate.domain_events and _state(aggregate).session is session
-        ]
-        raised = [
-            Raised(aggregate, item) for aggregate in self._noted for item in aggregate._raised()
-        ]
-        return sorted(raised, key=lambda one: one.item[0])
+        raised = {
+            number: Raised(number, event, aggregate)
+            for aggregate in self._noted
+            if instance_state(aggregate).session is session
+            for number, event in aggregate._raised()
+        }
+        return sorted(raised.values())
 
     def take(self, session: Session, captured: Sequence[Raised]) -> None:
         """Clear captured events from their aggregates, for as long as the transaction stands."""
-        taken = {one.item[0] for one in captured}
-        for aggregate in self._noted:
-            raised = aggregate._raised()
-            raised[:] = [item for item in raised if item[0] not in taken]
+        for raised in captured:
+            raised.aggregate._raised().remove((raised.number, raised.event))
+        self._noted = [aggregate for aggregate in self._noted if aggregate._raised()]
         self._captured.setdefault(current_transaction(session), []).extend(captured)
 
     def committed(self, session: Session) -> None:
@@ -78,11 +70,12 @@ class Tracker:
         self._committed.discard(transaction)
 
     def _give_back(self, captured: Sequence[Raised]) -> None:
-        for one in captured:
-            one.aggregate._give_back([one.item])
-        for aggregate in [*self._noted, *(one.aggregate for one in captured)]:
+        for raised in captured:
+            raised.aggregate._give_back(raised.number, raised.event)
+        for aggregate in [*self._noted, *(raised.aggregate for raised in captured)]:
             # What SQLAlchemy has set back to the database's state did not happen.
-            if _state(aggregate).persistent and _state(aggregate).expired:
+            state = instance_state(aggregate)
+            if state.persistent and state.expired:
                 aggregate.clear_events()
 
 
@@ -98,8 +91,3 @@ def current_transaction(session: Session) -> SessionTransaction:
     """Give the savepoint a session is in, or else its transaction."""
     nested = session.get_nested_transaction()
     return nested or session.get_transaction() or session.begin()
-
-
-def _state(aggregate: AggregateRoot) -> InstanceState[AggregateRoot]:
-    state: InstanceState[AggregateRoot] = inspect(aggregate)
-    return state

@@ -1,11 +1,12 @@
 """Aggregates: the entities that raise events."""
 
-from collections.abc import Iterable
+from bisect import insort
 from itertools import count
+from operator import itemgetter
 from typing import Protocol
 
-from sqlalchemy import inspect
-from sqlalchemy.orm import InstanceState
+from sqlalchemy.orm import object_session
+from sqlalchemy.orm.base import DEFAULT_STATE_ATTR
 
 from postroom.events.event import Event
 
@@ -57,13 +58,12 @@ class AggregateRoot:
         self._raised().clear()
         return raised
 
-    def _give_back(self, raised: Iterable[RaisedEvent]) -> None:
-        self._raised()[:] = sorted([*raised, *self._raised()], key=lambda item: item[0])
+    def _give_back(self, number: int, event: Event) -> None:
+        insort(self._raised(), (number, event), key=itemgetter(0))
 
 
 def _listener(aggregate: AggregateRoot) -> RaiseListener | None:
-    state: InstanceState[AggregateRoot] | None = inspect(aggregate, raiseerr=False)
-    if state is None or state.session is None:
+    if not hasattr(aggregate, DEFAULT_STATE_ATTR):  # not mapped
         return None
-    listener: RaiseListener | None = state.session.info.get(RAISE_LISTENER)
-    return listener
+    session = object_session(aggregate)
+    return None if session is None else session.info.get(RAISE_LISTENER)

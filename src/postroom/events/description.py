@@ -1,10 +1,11 @@
 """What capture needs to know of an event, whichever kind it is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from postroom.errors import CaptureError, EventDefinitionError
@@ -15,10 +16,10 @@ from postroom.events.payload import encode_event, explain
 
 MAX_NAME_BYTES = 255  # AMQP's limit for a routing key, and enough for a part of a key in an index
 MAX_ID_BYTES = 1024  # an index entry has at most 2,704
+_plain_text = codec_for(str).encode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
+class Description(NamedTuple):
     """An event in the terms of its record."""
 
     event_id: UUID
@@ -30,21 +31,33 @@ class Description:
     payload: Mapping[str, Any]
 
 
+class Kind(NamedTuple):
+    """What the events of one class have in common."""
+
+    event_type: str
+    event_version: int
+    aggregate_type: str | None
+    key: str
+
+
 def describe(event: Event) -> Description:
     """Read an event's name, version, key and payload; refuse what no record can hold."""
-    event_type = _event_type(event)
     try:
+        payload = encode_event(event)  # first: its complaints name a field of the event
+        kind = _own_kind(event) if isinstance(event, UntypedEvent) else _kind(type(event))
+        aggregate_type = kind.aggregate_type or getattr(event, "aggregate_type", None)
         return Description(
-            payload=encode_event(event),  # first: its complaints name a field of the event
             event_id=_required(event, "event_id", UUID),
-            event_type=_text("event_type", event_type, MAX_NAME_BYTES),
-            event_version=_version(event),
-            aggregate_type=_text("aggregate_type", _aggregate_type(event), MAX_NAME_BYTES),
-            aggregate_id=_text("aggregate_id", _aggregate_id(event), MAX_ID_BYTES),
+            event_type=kind.event_type,
+            event_version=kind.event_version,
+            aggregate_type=_text("aggregate_type", aggregate_type, MAX_NAME_BYTES),
+            aggregate_id=_text("aggregate_id", _aggregate_id(event, kind.key), MAX_ID_BYTES),
             occurred_at=_moment(_required(event, "occurred_at", datetime)),
+            payload=payload,
         )
     except Unfit as unfit:
-        raise CaptureError(f"cannot capture {event_type}: {explain(unfit)}") from unfit
+        name = getattr(event, "event_type", None) or event_type_of(type(event))
+        raise CaptureError(f"cannot capture {name}: {explain(unfit)}") from unfit
 
 
 def key_text(value: object) -> str | None:
@@ -53,7 +66,7 @@ def key_text(value: object) -> str | None:
         return key_text(value.value)
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, UUID | int) and not isinstance(value, bool):
+    if isinstance(value, (UUID, int)) and not isinstance(value, bool):
         return str(value)
     if is_dataclass(value) and len(fields(value)) == 1:
         return key_text(getattr(value, fields(value)[0].name))
@@ -64,45 +77,49 @@ def key_text(value: object) -> str | None:
     )
 
 
-def _aggregate_type(event: Event) -> Any:
-    declared = EventOptions.of(type(event)).aggregate or getattr(event, "aggregate_type", None)
-    return declared.value if isinstance(declared, Enum) else declared
+@cache
+def _kind(event_class: type) -> Kind:
+    options = EventOptions.of(event_class)
+    return Kind(
+        event_type=_name(event_type_of(event_class)),
+        event_version=event_version_of(event_class),
+        aggregate_type=options.aggregate,
+        key=options.key or "aggregate_id",
+    )
 
 
-def _aggregate_id(event: Event) -> str | None:
-    key = EventOptions.of(type(event)).key
-    if key is not None and not hasattr(event, key):
-        raise EventDefinitionError(
-            f"{type(event).__qualname__} has no field `{key}`, which its class keyword `key` names."
-        )
-    return key_text(getattr(event, key or "aggregate_id", None))
-
-
-def _text(field: str, value: Any, limit: int) -> Any:
-    """Check a name or key: text that the database holds, brokers take and indexes bear."""
-    if value is None and field != "event_type":
-        return None
-    try:
-        size = len(codec_for(str).encode(value).encode())
-    except Unfit as unfit:
-        raise Unfit(unfit.problem, "Give it as plain text.", (field,)) from unfit
-    if size > limit or (size == 0 and field == "event_type"):
-        raise Unfit(f"has {size} bytes, and may have 1 to {limit}", "Shorten it.", (field,))
-    return value
-
-
-def _event_type(event: Event) -> Any:
-    declared = event.event_type if isinstance(event, UntypedEvent) else event_type_of(type(event))
-    return declared.value if isinstance(declared, Enum) else declared
-
-
-def _version(event: Event) -> int:
-    if not isinstance(event, UntypedEvent):
-        return event_version_of(type(event))
+def _own_kind(event: UntypedEvent) -> Kind:
     if not is_version(event.event_version):
         problem = f"is {event.event_version!r}"
         raise Unfit(problem, "Versions are 1, 2, 3, …", ("event_version",))
-    return event.event_version
+    return Kind(_name(event.event_type), event.event_version, None, "aggregate_id")
+
+
+def _aggregate_id(event: Event, key: str) -> str | None:
+    if key != "aggregate_id" and not hasattr(event, key):
+        raise EventDefinitionError(
+            f"{type(event).__qualname__} has no field `{key}`, which its class keyword `key` names."
+        )
+    return key_text(getattr(event, key, None))
+
+
+def _name(event_type: Any) -> str:
+    return _text("event_type", event_type or "", MAX_NAME_BYTES, shortest=1) or ""
+
+
+def _text(field: str, value: Any, longest: int, shortest: int = 0) -> str | None:
+    """Check a name or key: text that the database holds, brokers take and indexes bear."""
+    if value is None:
+        return None
+    try:
+        text: str = _plain_text(value.value if isinstance(value, Enum) else value)
+    except Unfit as unfit:
+        raise Unfit(unfit.problem, "Give it as plain text.", (field,)) from unfit
+    size = len(text.encode())
+    if not shortest <= size <= longest:
+        problem = f"has {size} bytes, and may have {shortest} to {longest}"
+        raise Unfit(problem, "Give it another.", (field,))
+    return text
 
 
 def _moment(value: datetime) -> datetime:

@@ -11,6 +11,7 @@ from postroom.events.event import Event, UntypedEvent
 from postroom.events.options import EventOptions, event_type_of, event_version_of, field_names
 
 _VERSION: Final = "event_version"
+to_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def encode_event(event: Event) -> dict[str, Any]:
@@ -54,11 +55,6 @@ def stored_version(event_class: type, document: Mapping[str, Any]) -> Any:
 def with_version(event_class: type, document: Mapping[str, Any]) -> dict[str, Any]:
     """Write the class's own version into a document."""
     return {**document, _version_name(event_class): event_version_of(event_class)}
-
-
-def to_json(document: Any) -> str:
-    """Write JSON compactly, as it is measured."""
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _typed(event: Event) -> dict[str, Any]:

@@ -81,10 +81,11 @@ def _locked(element: LockedPosition, compiler: SQLCompiler, **options: Any) -> s
     table: Table = compiler.statement.table  # type: ignore[union-attr]
     name = compiler.preparer.format_table(table).replace("'", "''")
     given = compiler.process(element.clauses, **options)
+    lock = f"pg_advisory_xact_lock({_lock_space(table)}, CAST(~{given} AS integer))"
+    # CASE asks in order: the lock is held (and never NULL) before the number is taken.
     return (
-        f"CASE WHEN {given} >= 0 THEN {given}"  # noqa: S608
-        f" ELSE (SELECT nextval(pg_get_serial_sequence('{name}', 'position'))"
-        f" FROM pg_advisory_xact_lock({_lock_space(table)}, CAST(~{given} AS integer))) END"
+        f"CASE WHEN {given} >= 0 THEN {given} WHEN {lock} IS NULL THEN NULL"
+        f" ELSE nextval(pg_get_serial_sequence('{name}', 'position')) END"
     )
 
 
@@ -97,10 +98,12 @@ def keep_commit_order(record_class: type[OutboxRecord], table: Table) -> None:
         session = object_session(record)
         if session is None or connection.dialect.name != "postgresql":
             return
+        stripe = _stripe(record)
+        if stripe is None:
+            return
         # A savepoint that is rolled back gives its locks back: each transaction counts its own.
         locked = held.setdefault(_transaction(session), set())
-        stripe = _stripe(record)
-        if stripe is None or stripe in locked:
+        if stripe in locked:
             return
         wanted = _stripes(session, record_class) - locked
         if len(wanted) == 1:
