@@ -180,3 +180,46 @@ def test_nan_is_refused_in_plain_words() -> None:
     assert str(refused.value) == (
         'is NaN, which JSON cannot hold. Use Decimal, or None for "unknown".'
     )
+
+
+class FrozenDate(date):
+    """As freezegun has one."""
+
+
+class FrozenDatetime(datetime):
+    """As freezegun has one."""
+
+
+class Timestamp(datetime):
+    """As pandas has one."""
+
+    def isoformat(self, sep: str = "T", timespec: str = "auto") -> str:
+        return f"{super().isoformat(sep, 'microseconds')}789"
+
+
+@pytest.mark.parametrize(
+    ("kind", "stand_in", "plain"),
+    [
+        (
+            datetime,
+            FrozenDatetime(2024, 5, 1, 12, tzinfo=UTC),
+            datetime(2024, 5, 1, 12, tzinfo=UTC),
+        ),
+        (date, FrozenDate(2024, 5, 1), date(2024, 5, 1)),
+        (UUID, DriverUUID(int=7), UUID(int=7)),
+    ],
+)
+def test_a_stand_in_comes_back_as_the_plain_one(kind: type, stand_in: Any, plain: Any) -> None:
+    for tp in (kind, kind | None):
+        codec = codec_for(tp)
+        back = codec.decode(codec.encode(stand_in))
+        assert (type(back), back) == (kind, plain)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [(date, FrozenDatetime(2024, 5, 1)), (datetime, Timestamp(2024, 5, 1))],
+)
+def test_a_subclass_that_says_more_is_refused(kind: type, value: Any) -> None:
+    with pytest.raises(Unfit, match=f"not {kind.__name__}"):
+        codec_for(kind).encode(value)

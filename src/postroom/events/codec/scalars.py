@@ -42,10 +42,23 @@ def _as_text(tp: type, write: Convert, read: Convert, form: str, example: str) -
     return typed(tp, str, write, read_form)
 
 
-def _encode_uuid(value: Any) -> str:
-    if not isinstance(value, UUID):  # asyncpg gives a subclass that is equal to it
-        raise mismatch(value, "UUID")
-    return str(value)
+def _or_subclass(codec: Codec, kind: type, write: Convert, unless: tuple[type, ...] = ()) -> Codec:
+    """Take a subclass's value too, if its text is one that the class itself would have.
+
+    asyncpg has a UUID of its own, and freezegun a datetime: they stand for the plain ones.
+    """
+
+    def encode(value: Any) -> Any:
+        if type(value) is kind or not isinstance(value, kind) or isinstance(value, unless):
+            return codec.encode(value)
+        text = write(value)
+        try:
+            codec.decode(text)
+        except Unfit:  # it has more to say than the class itself: nanoseconds, say
+            raise mismatch(value, kind.__name__) from None
+        return text
+
+    return replace(codec, encode=encode, tolerates=(kind,))
 
 
 def _text(value: str) -> str:
@@ -145,20 +158,25 @@ SCALARS: Final[dict[type, Codec]] = {
     str: typed(str, str, _text, _unchanged),
     float: Codec(_encode_float, _decode_float, frozenset((float,)), frozenset((float,)), (int,)),
     Decimal: _as_text(Decimal, _write_decimal, Decimal, _DECIMAL, "12.50"),
-    UUID: replace(
-        _as_text(UUID, str, UUID, _UUID_FORM, str(UUID(int=7))),
-        encode=_encode_uuid,
-        tolerates=(UUID,),
-    ),
+    UUID: _or_subclass(_as_text(UUID, str, UUID, _UUID_FORM, str(UUID(int=7))), UUID, str),
     bytes: _as_text(bytes, _write_bytes, _read_bytes, r"[\w+/]*=*", "aGk="),
-    date: _as_text(date, date.isoformat, date.fromisoformat, r"\d{4}-\d\d-\d\d", "2024-05-01"),
+    date: _or_subclass(
+        _as_text(date, date.isoformat, date.fromisoformat, r"\d{4}-\d\d-\d\d", "2024-05-01"),
+        date,
+        date.isoformat,
+        unless=(datetime,),
+    ),
     time: _as_text(time, _write_moment, _moment_reader(time.fromisoformat), _TIME, "12:30:00"),
-    datetime: _as_text(
+    datetime: _or_subclass(
+        _as_text(
+            datetime,
+            _write_moment,
+            _moment_reader(datetime.fromisoformat),
+            _MOMENT,
+            "2024-05-01T12:30:00Z",
+        ),
         datetime,
         _write_moment,
-        _moment_reader(datetime.fromisoformat),
-        _MOMENT,
-        "2024-05-01T12:30:00Z",
     ),
     timedelta: _as_text(timedelta, _write_duration, _read_duration, _DURATION.pattern, "PT90.5S"),
 }
