@@ -66,6 +66,7 @@ def by_hand(table: str) -> Variant:
     async def transaction(session: AsyncSession) -> None:
         account = Account(id=uuid7(), email="ann@example.com")
         session.add(account)
+        await session.flush()  # the same statements in the same order
         event_id, occurred_at, key = uuid7(), datetime.now(UTC), str(account.id)
         payload = {
             "event_id": str(event_id),

@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Any
 
 import pytest
-from sqlalchemy import MetaData, Table, select, text
+from sqlalchemy import Engine, MetaData, Table, event, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
+from sqlalchemy.orm import Session
 
 from postroom import Outbox, OutboxRecord, UntypedEvent
+from postroom.identity import uuid7
 from postroom.store.order import STRIPES
 from tests.support.shop import outbox
 
@@ -156,14 +160,15 @@ async def write_in_turns(engine: AsyncEngine, number: int) -> None:
     async with AsyncSession(engine) as session:
         for step in range(30):
             key = (number * 7 + step * 3) % 10
-            event = something(key, name=f"{number}/{step}")
-            await save(session, outbox, event)
+            happened = something(key, name=f"{number}/{step}")
+            await save(session, outbox, happened)
             turn = await session.scalar(
                 text("UPDATE turns SET turn = turn + 1 WHERE key = :key RETURNING turn"),
                 {"key": key},
             )
             await session.execute(
-                text("INSERT INTO ledger VALUES (:id, :turn)"), {"id": event.event_id, "turn": turn}
+                text("INSERT INTO ledger VALUES (:id, :turn)"),
+                {"id": happened.event_id, "turn": turn},
             )
             await session.commit()
 
@@ -188,3 +193,52 @@ async def test_twenty_thousand_keys_in_one_transaction_commit(engine: AsyncEngin
         await session.commit()
     names = await names_in_order(engine, outbox.tables.records)
     assert names == [str(key) for key in range(20_000)]
+
+
+@pytest.fixture(params=["sync_engine", "sqlite_engine"])
+def database(request: pytest.FixtureRequest) -> Engine:
+    """PostgreSQL and SQLite."""
+    engine: Engine = request.getfixturevalue(request.param)
+    return engine
+
+
+def test_a_position_that_is_given_by_hand_is_kept(database: Engine) -> None:
+    """As a restore or a copy does."""
+    records = outbox.tables.records
+    row = {
+        "id": uuid7(),
+        "event_type": "x",
+        "payload": {},
+        "partition": 0,
+        "occurred_at": datetime.now(UTC),
+    }
+    with database.begin() as connection:
+        connection.execute(insert(records).values(position=4711, **row))
+        found = connection.scalars(select(records.c.position).where(records.c.position > 4710))
+        assert found.all() == [4711]
+
+
+def test_a_saved_record_knows_its_position(database: Engine) -> None:
+    with Session(database) as session:
+        record = OutboxRecord(event_type="x", payload={}, aggregate_id="1")
+        session.add(record)
+        session.flush()
+        assert record.position == 1
+
+
+def test_the_locks_of_a_flush_are_taken_at_once_and_in_order(sync_engine: Engine) -> None:
+    """Two transactions that took them in different orders could wait for each other for ever."""
+    taken: list[list[int]] = []
+
+    def note(_: Any, __: Any, statement: str, parameters: dict[str, Any], *___: Any) -> None:
+        if statement.startswith("SELECT pg_advisory_xact_lock"):
+            taken.append(parameters["stripes"])
+
+    event.listen(sync_engine, "before_cursor_execute", note)
+    with Session(sync_engine) as session:
+        outbox.dispatcher(session).dispatch_now([something(key) for key in range(300)])
+        session.commit()
+    event.remove(sync_engine, "before_cursor_execute", note)
+    [stripes] = taken
+    assert stripes == sorted(stripes)
+    assert len(stripes) > 200

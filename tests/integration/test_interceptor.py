@@ -3,6 +3,7 @@
 import gc
 import weakref
 from collections.abc import Awaitable, Callable
+from datetime import date
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from tests.support.shop import (
     Account,
     AccountOpened,
     AccountRenamed,
+    DayBook,
     Invoice,
     InvoiceIssued,
     Note,
@@ -252,6 +254,20 @@ async def test_a_rollback_leaves_no_record_and_the_next_save_captures_again(play
     await play(story)
 
 
+@pytest.mark.requirement("D5")
+async def test_events_come_back_in_front_of_newer_ones(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = Account.open("Ann")
+        session.add(account)
+        session.flush()
+        account.rename("Anna")
+        session.rollback()
+        raised = [type(raised).__name__ for raised in account.domain_events]
+        assert raised == ["AccountOpened", "AccountRenamed"]
+
+    await play(story)
+
+
 async def test_what_a_rollback_sets_back_is_not_told_later(play: Play) -> None:
     """The state of an aggregate that was there before is the database's again: it has no news."""
 
@@ -461,3 +477,47 @@ async def test_a_composite_key_is_an_id_too(play: Play) -> None:
         assert [record.aggregate_id for record in records(session)] == ['["a,b", "1"]']
 
     await play(story)
+
+
+async def test_a_key_that_is_no_id_is_refused_with_the_aggregate_s_name(play: Play) -> None:
+    def story(session: Session) -> None:
+        book = DayBook(day=date(2026, 1, 5))
+        book.raise_event(InvoiceIssued(total=1))
+        session.add(book)
+        with pytest.raises(CaptureError, match=r"events of DayBook: .*aggregate's id"):
+            session.commit()
+
+    await play(story)
+
+
+async def test_an_aggregate_that_was_only_loaded_is_captured(play: Play) -> None:
+    def story(session: Session) -> None:
+        account_id = saved(session).id
+        session.close()
+        with type(session)(session.get_bind()) as fresh:
+            fresh.get_one(Account, account_id).close()
+            fresh.commit()
+        assert types(session) == ["AccountClosed"]
+
+    await play(story)
+
+
+async def test_what_no_flush_has_seen_is_captured_before_the_commit(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = saved(session)
+        session.refresh(account)
+        event.listen(session, "before_flush", break_off, once=True)
+        session.add(Note(text="x"))
+        with pytest.raises(InterruptedError):
+            session.flush()
+        session.expunge_all()
+        session.add(account)
+        account.close()  # as far as anybody knows, during the flush that never was
+        session.commit()
+        assert types(session) == ["AccountClosed"]
+
+    await play(story)
+
+
+def break_off(*_: Any) -> None:
+    raise InterruptedError

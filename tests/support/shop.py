@@ -1,6 +1,7 @@
 """The application under test: aggregates, their events, and an outbox on its MetaData."""
 
 from dataclasses import dataclass
+from datetime import date
 from uuid import UUID
 
 from sqlalchemy import ForeignKey, Uuid
@@ -84,6 +85,14 @@ class OrderLine(AggregateRoot, Base):
 
     order: Mapped[str] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)
+
+
+class DayBook(AggregateRoot, Base):
+    """Its key is one that postroom cannot take for an aggregate's id."""
+
+    __tablename__ = "day_books"
+
+    day: Mapped[date] = mapped_column(primary_key=True)
 
 
 class Note(Base):

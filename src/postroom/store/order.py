@@ -23,11 +23,11 @@ from sqlalchemy import (
     Table,
     bindparam,
     event,
-    inspect,
     text,
 )
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import Mapper, Session, SessionTransaction, object_session
+from sqlalchemy.orm.attributes import instance_state
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
@@ -115,7 +115,10 @@ def keep_commit_order(record_class: type[OutboxRecord], table: Table) -> None:
 
     @event.listens_for(record_class, "after_insert")
     def forget_stripe(_: Mapper[OutboxRecord], __: Connection, record: OutboxRecord) -> None:
-        inspect(record).dict.pop("position", None)  # read from the database when asked for
+        state = instance_state(record)
+        if state.dict.get("position", 0) < 0:
+            del state.dict["position"]
+            state.expired_attributes.add("position")  # read from the database when asked for
 
 
 def _lock_space(table: Table) -> int:

@@ -79,7 +79,7 @@ def test_an_enum_is_stored_by_value(member: Any, expected: Any) -> None:
     codec = codec_for(type(member))
     stored = codec.encode(member)
     assert same(stored, expected)
-    assert codec.decode(json.loads(json.dumps(stored))) is member
+    assert same(codec.decode(json.loads(json.dumps(stored))), member)
 
 
 def test_a_float_value_that_the_database_wrote_as_an_integer_is_still_the_member() -> None:
