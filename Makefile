@@ -38,7 +38,7 @@ test: $(DEV) services  ## Run every test and measure the coverage of branches
 lint: $(DEV)  ## Check format, style, types and the direction of imports
 	@$(BIN)/ruff format --check --quiet --diff $(CODE)
 	@$(BIN)/ruff check --quiet $(CODE)
-	@$(BIN)/mypy $(CODE)
+	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
 check: lint test  ## Do all that has to pass before a commit: lint, then test

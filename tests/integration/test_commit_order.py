@@ -66,14 +66,20 @@ async def names_in_order(engine: AsyncEngine, table: Table) -> list[str]:
 
 
 async def test_a_second_writer_of_a_key_waits_for_the_first_to_commit(engine: AsyncEngine) -> None:
-    async with AsyncSession(engine) as first, AsyncSession(engine) as second:
+    async with AsyncSession(engine) as first:
         await save(first, outbox, something(1, name="first"))
+        await let_a_second_wait_for(first, engine)
+    assert await names_in_order(engine, outbox.tables.records) == ["first", "second"]
+
+
+async def let_a_second_wait_for(first: AsyncSession, engine: AsyncEngine) -> None:
+    """Write the same key from a second session, and see that it waits for the first's commit."""
+    async with AsyncSession(engine) as second:
         waiting = asyncio.create_task(save(second, outbox, something(1, name="second")))
         await wait_until_blocked(engine)
         await first.commit()
         await asyncio.wait_for(waiting, PATIENCE)
         await second.commit()
-    assert await names_in_order(engine, outbox.tables.records) == ["first", "second"]
 
 
 async def test_writers_of_other_keys_do_not_wait(engine: AsyncEngine) -> None:
@@ -106,16 +112,12 @@ async def test_relaxed_ordering_does_not_wait_and_can_be_overtaken(engine: Async
 
 
 async def test_a_savepoint_rolled_back_does_not_lose_the_lock(engine: AsyncEngine) -> None:
-    async with AsyncSession(engine) as first, AsyncSession(engine) as second:
+    async with AsyncSession(engine) as first:
         savepoint = await first.begin_nested()
         await save(first, outbox, something(1, name="undone"))
         await savepoint.rollback()
         await save(first, outbox, something(1, name="first"))
-        waiting = asyncio.create_task(save(second, outbox, something(1, name="second")))
-        await wait_until_blocked(engine)
-        await first.commit()
-        await asyncio.wait_for(waiting, PATIENCE)
-        await second.commit()
+        await let_a_second_wait_for(first, engine)
     assert await names_in_order(engine, outbox.tables.records) == ["first", "second"]
 
 
