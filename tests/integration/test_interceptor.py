@@ -254,6 +254,40 @@ async def test_a_rollback_leaves_no_record_and_the_next_save_captures_again(play
     await play(story)
 
 
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_a_record_that_waited_for_an_id_survives_a_savepoint_that_does_not(
+    play: Play, depth: int
+) -> None:
+    """It is made after the flush of begin_nested(), and inserted by the next: in the savepoint."""
+
+    def story(session: Session) -> None:
+        session.add(Invoice.issue(1))
+        savepoint = session.begin_nested()
+        for _ in range(depth - 1):
+            with session.begin_nested():
+                session.add(Note(text="x"))
+        session.add(Note(text="y"))
+        session.flush()
+        savepoint.rollback()
+        session.commit()
+        assert types(session) == ["InvoiceIssued"]
+        assert session.scalars(select(Note)).all() == []
+
+    await play(story)
+
+
+async def test_a_thousand_events_of_one_aggregate_are_captured_in_order(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = saved(session)
+        for number in range(1000):
+            account.rename(str(number))
+        session.commit()
+        names = [record.payload["name"] for record in records(session)]
+        assert names == [str(number) for number in range(1000)]
+
+    await play(story)
+
+
 @pytest.mark.requirement("D5")
 async def test_events_come_back_in_front_of_newer_ones(play: Play) -> None:
     def story(session: Session) -> None:

@@ -21,7 +21,7 @@ from sqlalchemy.orm import InstanceState, ORMExecuteState, Session, SessionTrans
 
 from postroom.capture.capture import CaptureSettings, capture, describe_for, settings_of
 from postroom.capture.targets import CaptureTarget, session_class
-from postroom.capture.tracker import Raised, tracker_of
+from postroom.capture.tracker import Captured, Raised, tracker_of
 from postroom.errors import CaptureError, CaptureWarning
 from postroom.events.aggregate import AggregateRoot
 from postroom.events.codec import Unfit
@@ -55,8 +55,9 @@ class DomainEventOutboxInterceptor:
             return
         settings = self._settings or settings_of()
         descriptions = list(_described(waiting, settings))
-        capture(session, descriptions, settings)
-        tracker.take(session, waiting[: len(descriptions)])
+        records = capture(session, descriptions, settings)
+        # Fewer than are waiting, if the rest of them wait for an id.
+        tracker.take(session, list(map(Captured, waiting, records)))
 
     def _before_flush(self, session: Session, *_: Any) -> None:
         self.sweep(session)
@@ -110,7 +111,7 @@ def _note_commit(session: Session) -> None:
 
 
 def _settle(session: Session, transaction: SessionTransaction) -> None:
-    tracker_of(session).ended(transaction)
+    tracker_of(session).ended(session, transaction)
 
 
 def _warn_of_bulk_statement(execution: ORMExecuteState) -> None:

@@ -9,6 +9,7 @@ from sqlalchemy.orm.attributes import flag_dirty, instance_state
 
 from postroom.events.aggregate import RAISE_LISTENER, AggregateRoot
 from postroom.events.event import Event
+from postroom.record import OutboxRecord
 
 
 class Raised(NamedTuple):
@@ -19,18 +20,25 @@ class Raised(NamedTuple):
     aggregate: AggregateRoot
 
 
+class Captured(NamedTuple):
+    """A raised event, and the record that was made of it."""
+
+    raised: Raised
+    record: OutboxRecord
+
+
 @dataclass(slots=True)
 class Tracker:
     """Keeps a session's aggregates with events, and what each transaction captured of them."""
 
     flushing: bool = False
-    _noted: list[AggregateRoot] = field(default_factory=list)
-    _captured: dict[SessionTransaction, list[Raised]] = field(default_factory=dict)
+    _noted: dict[int, AggregateRoot] = field(default_factory=dict)  # by id(): some cannot be hashed
+    _captured: dict[SessionTransaction, list[Captured]] = field(default_factory=dict)
     _committed: set[SessionTransaction] = field(default_factory=set)
 
     def note(self, aggregate: AggregateRoot) -> None:
         """Hold on to an aggregate with events, and see to it that there will be a flush."""
-        self._noted.append(aggregate)
+        self._noted[id(aggregate)] = aggregate
         # There will be one for a new aggregate; and during one, SQLAlchemy would take the mark
         # off again, and warn.
         if not self.flushing and instance_state(aggregate).persistent:
@@ -38,26 +46,27 @@ class Tracker:
 
     def waiting(self, session: Session) -> list[Raised]:
         """Give what the session's aggregates have raised, in order of raising."""
-        raised = {
-            number: Raised(number, event, aggregate)
-            for aggregate in self._noted
+        raised = [
+            Raised(number, event, aggregate)
+            for aggregate in self._noted.values()
             if instance_state(aggregate).session is session
             for number, event in aggregate._raised()
-        }
-        return sorted(raised.values())
+        ]
+        return sorted(raised)
 
-    def take(self, session: Session, captured: Sequence[Raised]) -> None:
+    def take(self, session: Session, captured: Sequence[Captured]) -> None:
         """Clear captured events from their aggregates, for as long as the transaction stands."""
-        for raised in captured:
+        for raised, _ in captured:
             raised.aggregate._raised().remove((raised.number, raised.event))
-        self._noted = [aggregate for aggregate in self._noted if aggregate._raised()]
+            if not raised.aggregate._raised():
+                self._noted.pop(id(raised.aggregate), None)
         self._captured.setdefault(current_transaction(session), []).extend(captured)
 
     def committed(self, session: Session) -> None:
         """Note that the transaction (or savepoint) of the moment has committed."""
         self._committed.add(current_transaction(session))
 
-    def ended(self, transaction: SessionTransaction) -> None:
+    def ended(self, session: Session, transaction: SessionTransaction) -> None:
         """Settle what a transaction captured: pass it on, forget it, or give it back."""
         self.flushing = False
         if not transaction.nested and transaction.parent is not None:
@@ -65,18 +74,29 @@ class Tracker:
         captured = self._captured.pop(transaction, [])
         if transaction not in self._committed:
             self._give_back(captured)
+            self._save_again(session)
         elif transaction.parent is not None:
             self._captured.setdefault(transaction.parent, []).extend(captured)
         self._committed.discard(transaction)
 
-    def _give_back(self, captured: Sequence[Raised]) -> None:
-        for raised in captured:
+    def _give_back(self, captured: Sequence[Captured]) -> None:
+        for raised, _ in captured:
             raised.aggregate._give_back(raised.number, raised.event)
-        for aggregate in [*self._noted, *(raised.aggregate for raised in captured)]:
+        for aggregate in [*self._noted.values(), *(raised.aggregate for raised, _ in captured)]:
             # What SQLAlchemy has set back to the database's state did not happen.
             state = instance_state(aggregate)
             if state.persistent and state.expired:
                 aggregate.clear_events()
+
+    def _save_again(self, session: Session) -> None:
+        """Keep the records of enclosing transactions that a savepoint took along.
+
+        A record that is made after a flush is inserted by the next one, and that may be in a
+        savepoint which is then rolled back.
+        """
+        for captured in self._captured.values():
+            records = [record for _, record in captured if instance_state(record).transient]
+            session.add_all(records)
 
 
 def tracker_of(session: Session) -> Tracker:

@@ -107,7 +107,8 @@ def keep_commit_order(record_class: type[OutboxRecord], table: Table) -> None:
             return
         wanted = _stripes(session, record_class) - locked
         if len(wanted) == 1:
-            record.position = ~stripe  # its own INSERT takes the lock
+            # Its own INSERT takes the lock. (To set the attribute would load what it was before.)
+            instance_state(record).dict["position"] = ~stripe
         else:
             parameters = {"outbox": _lock_space(table), "stripes": sorted(wanted)}
             connection.execute(_LOCK_STRIPES, parameters)
