@@ -15,7 +15,7 @@ from postroom.capture.targets import CaptureTarget
 from postroom.errors import ConfigurationError
 from postroom.events.registry import EventRegistry, default_registry
 from postroom.record import OutboxRecord
-from postroom.store.order import keep_commit_order
+from postroom.store.order import insert_last, keep_commit_order
 from postroom.store.schema import check_schema, upgrade_schema
 from postroom.store.table import define_tables
 
@@ -67,7 +67,10 @@ class Outbox:
         records.info.update({SETTINGS: self.settings, OUTBOX: self})
         mapping = mapper_registry or registry(metadata=metadata)
         # The id is the identity; positions are the database's business.
-        mapping.map_imperatively(record, records, primary_key=[records.c.id], eager_defaults=False)
+        mapper = mapping.map_imperatively(
+            record, records, primary_key=[records.c.id], eager_defaults=False
+        )
+        insert_last(mapper)
         if ordering == "strict":
             keep_commit_order(record, records)
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, MetaData, Table, event, insert, select, text
+from sqlalchemy import Engine, MetaData, Table, bindparam, event, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session
 
@@ -218,6 +218,8 @@ def test_a_position_that_is_given_by_hand_is_kept(database: Engine) -> None:
         connection.execute(insert(records).values(position=4711, **row))
         found = connection.scalars(select(records.c.position).where(records.c.position > 4710))
         assert found.all() == [4711]
+        typed = bindparam("given", 4710, type_=records.c.position.type)
+        assert connection.scalar(select(records.c.position).where(records.c.position > typed))
 
 
 def test_a_saved_record_knows_its_position(database: Engine) -> None:

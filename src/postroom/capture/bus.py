@@ -12,7 +12,7 @@ from postroom.capture.capture import CaptureSettings, capture, describe_for, set
 from postroom.errors import CaptureError
 from postroom.events.codec import Unfit, check_json, codec_for
 from postroom.events.description import Description
-from postroom.events.event import Event
+from postroom.events.event import Event, UntypedEvent
 from postroom.events.payload import explain
 
 
@@ -65,20 +65,33 @@ class OutboxMiddleware:
         """Do the same from code that is not async."""
         settings = self._settings or settings_of()
         facts = _context(context)
-        enveloped = [_envelop(describe_for(event, settings), facts) for event in bus.events]
+        enveloped = [_envelop(event, describe_for(event, settings), facts) for event in bus.events]
         capture(session, enveloped, settings)
         bus.collect()  # only now: an event that is refused stays on the bus
         return len(enveloped)
 
 
-def _envelop(description: Description, context: Mapping[str, Any]) -> Description:
+def _envelop(event: Event, description: Description, context: Mapping[str, Any]) -> Description:
     envelope = {
         "event_type": description.event_type,
         "aggregate_type": description.aggregate_type,
         "aggregate_id": description.aggregate_id,
         "timestamp": codec_for(datetime).encode(description.occurred_at),
     }
-    return description._replace(payload={**description.payload, **envelope, **context})
+    payload = {**description.payload, **envelope, **context}
+    if not isinstance(event, UntypedEvent):
+        _check_fields(description, payload)
+    return description._replace(payload=payload)
+
+
+def _check_fields(description: Description, enveloped: Mapping[str, Any]) -> None:
+    """Refuse to write over the fields of a class: it could not be rebuilt as it was."""
+    changed = [name for name, value in description.payload.items() if enveloped[name] != value]
+    if changed:
+        raise CaptureError(
+            f"cannot capture {description.event_type}: its field `{changed[0]}` has the name of"
+            " something that the middleware adds. Rename the field, or the context."
+        )
 
 
 def _context(context: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,8 +54,9 @@ class DomainEventOutboxInterceptor:
         if not waiting:
             return
         settings = self._settings or settings_of()
-        descriptions = list(_described(waiting, settings))
-        records = capture(session, descriptions, settings)
+        with session.no_autoflush:  # a flush in the middle of it would sweep them too
+            descriptions = list(_described(waiting, settings))
+            records = capture(session, descriptions, settings)
         # Fewer than are waiting, if the rest of them wait for an id.
         tracker.take(session, list(map(Captured, waiting, records)))
 
@@ -87,8 +88,10 @@ def _with_key(description: Description, aggregate: AggregateRoot) -> Description
 
 def _identity(aggregate: AggregateRoot) -> str | None:
     state: InstanceState[AggregateRoot] = inspect(aggregate)
+    # A saved one's is known, even when it is expired and would have to be loaded.
+    identity = state.identity or state.mapper.primary_key_from_instance(aggregate)
     try:
-        parts = [key_text(part) for part in state.mapper.primary_key_from_instance(aggregate)]
+        parts = [key_text(part) for part in identity]
     except Unfit as unfit:
         name = type(aggregate).__name__
         raise CaptureError(f"cannot capture the events of {name}: {explain(unfit)}") from unfit

@@ -1,6 +1,7 @@
 """Which sessions an interceptor listens to, and their methods that drop events."""
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker
@@ -28,6 +29,13 @@ class DroppingMethodsWarn(Session):
             instance, "merge() saves a copy without them. Raise them on what it returns"
         )
         return super().merge(instance, **options)
+
+    def merge_all(self, instances: Iterable[Any], **options: Any) -> Any:
+        """Merge several, with the same warning for each."""
+        given = list(instances)
+        for instance in given:
+            _warn_of_events(instance, "merge_all() saves a copy without them")
+        return super().merge_all(given, **options)
 
     def expunge(self, instance: object) -> None:
         """Expunge as ever; what is not in a session is not saved."""

@@ -8,7 +8,8 @@ A transaction with events of one key, the usual case, takes its lock within the 
 with several takes all of theirs beforehand, in one statement.
 """
 
-from typing import Any, Final
+import sys
+from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
@@ -19,6 +20,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Dialect,
+    Insert,
     Integer,
     Table,
     bindparam,
@@ -78,7 +80,9 @@ def _as_given(element: LockedPosition, compiler: SQLCompiler, **options: Any) ->
 
 @compiles(LockedPosition, "postgresql")
 def _locked(element: LockedPosition, compiler: SQLCompiler, **options: Any) -> str:
-    table: Table = compiler.statement.table  # type: ignore[union-attr]
+    if not isinstance(compiler.statement, Insert):
+        return _as_given(element, compiler, **options)
+    table = cast(Table, compiler.statement.table)
     name = compiler.preparer.format_table(table).replace("'", "''")
     given = compiler.process(element.clauses, **options)
     lock = f"pg_advisory_xact_lock({_lock_space(table)}, CAST(~{given} AS integer))"
@@ -87,6 +91,15 @@ def _locked(element: LockedPosition, compiler: SQLCompiler, **options: Any) -> s
         f"CASE WHEN {given} >= 0 THEN {given} WHEN {lock} IS NULL THEN NULL"
         f" ELSE nextval(pg_get_serial_sequence('{name}', 'position')) END"
     )
+
+
+def insert_last(mapper: Mapper[Any]) -> None:
+    """Have a flush write the records after everything else.
+
+    It goes by the names of modules otherwise. A key that is locked before its aggregate's row, in
+    an application that locks the row first elsewhere, is a deadlock.
+    """
+    mapper.__dict__["_sort_key"] = chr(sys.maxunicode)
 
 
 def keep_commit_order(record_class: type[OutboxRecord], table: Table) -> None:

@@ -287,3 +287,22 @@ async def test_the_context_may_use_any_name(middleware: OutboxMiddleware) -> Non
     await middleware.flush(session, bus_with(created()), **context)
     [record] = added(session)
     assert record.payload | context == record.payload
+
+
+@pytest.mark.requirement("C4")
+@pytest.mark.parametrize("context", [{}, {"user_id": "u-1", "note": "other"}])
+async def test_what_the_middleware_adds_is_not_written_over_a_field(
+    middleware: OutboxMiddleware, context: dict[str, str]
+) -> None:
+    """The class could not be rebuilt as it was. An untyped payload has no class to be true to."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Stamped(DomainEvent, name="stamped" + str(len(context))):
+        timestamp: str = "mine"
+        note: str = "mine"
+
+    session, bus = Session(), bus_with(Stamped())
+    with pytest.raises(CaptureError, match=r"stamped.*`timestamp`.*Rename"):
+        await middleware.flush(session, bus, **context)
+    assert not session.new
+    assert bus.event_count == 1
