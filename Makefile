@@ -1,6 +1,6 @@
 # Every target sets up .venv by itself when pyproject.toml or constraints.txt has changed.
 # make test ARGS="-k name"    runs a part of the tests, without the coverage threshold
-# make PYTHON=python3.12      uses that Python for .venv
+# make clean test PYTHON=python3.12    makes .venv anew with that Python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

@@ -32,11 +32,16 @@ def postgres_login(url: str) -> str:
         if "FATAL" in str(error):
             raise Refused(str(error).partition("FATAL:")[2].split("\n")[0].strip()) from None
         raise OSError("nothing answers") from error
+    except psycopg.Error:  # its text would show the URL, with the password
+        raise Refused("that is no URL of the form postgresql://user:password@host/db") from None
 
 
 def rabbitmq_login(url: str) -> str:
     """Log in as the URL's user; gives the version."""
-    return asyncio.run(_rabbitmq_login(url))
+    try:
+        return asyncio.run(_rabbitmq_login(url))
+    except ValueError:
+        raise Refused("that is no URL of the form amqp://user:password@host/vhost") from None
 
 
 async def _rabbitmq_login(url: str) -> str:

@@ -596,3 +596,27 @@ def test_records_are_written_after_everything_else(session: Session) -> None:
     session.flush()
     event.remove(session.get_bind(), "before_cursor_execute", note)
     assert tables == ["accounts", "notes", "outbox"]
+
+
+async def test_bulk_save_objects_warns_too(play: Play) -> None:
+    def story(session: Session) -> None:
+        with pytest.warns(CaptureWarning, match=r"AccountOpened.*bulk_save_objects"):
+            session.bulk_save_objects([Account.open("Ann")])
+
+    await play(story)
+
+
+async def test_an_aggregate_whose_events_somebody_else_collected_is_let_go(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = saved(session)
+        session.refresh(account)
+        account.close()
+        account.collect_events()
+        session.commit()
+        reference = weakref.ref(account)
+        del account
+        gc.collect()
+        assert reference() is None
+        assert types(session) == []
+
+    await play(story)

@@ -75,3 +75,16 @@ def test_a_refused_login_is_an_answer(postgres_sync_url: str, rabbitmq_url: str)
         rabbitmq_login(str(URL(rabbitmq_url).with_password("wrong")))
     with pytest.raises(Refused, match="no such vhost"):
         rabbitmq_login(str(URL(rabbitmq_url).with_path("/nowhere")))
+
+
+@pytest.mark.parametrize(
+    ("login", "url"),
+    [
+        (postgres_login, "postgresql+asyncpg://me:s3cret@127.0.0.1:5432/x"),
+        (rabbitmq_login, "foo"),
+    ],
+)
+def test_what_is_no_url_is_told_without_its_password(login: Callable[[str], str], url: str) -> None:
+    with pytest.raises(Refused, match="no URL of the form") as caught:
+        login(url)
+    assert "s3cret" not in str(caught.value)

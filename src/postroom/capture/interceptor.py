@@ -78,12 +78,11 @@ def _described(waiting: Iterable[Raised], settings: CaptureSettings) -> Iterator
 
 
 def _with_key(description: Description, aggregate: AggregateRoot) -> Description:
-    if description.aggregate_type and description.aggregate_id:
-        return description
-    return description._replace(
-        aggregate_type=description.aggregate_type or type(aggregate).__name__,
-        aggregate_id=description.aggregate_id or _identity(aggregate),
-    )
+    if description.aggregate_type is None:
+        description = description._replace(aggregate_type=type(aggregate).__name__)
+    if description.aggregate_id is None:
+        description = description._replace(aggregate_id=_identity(aggregate))
+    return description
 
 
 def _identity(aggregate: AggregateRoot) -> str | None:

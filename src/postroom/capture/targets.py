@@ -37,6 +37,13 @@ class DroppingMethodsWarn(Session):
             _warn_of_events(instance, "merge_all() saves a copy without them")
         return super().merge_all(given, **options)
 
+    def bulk_save_objects(self, objects: Iterable[object], *options: Any, **more: Any) -> None:
+        """Save rows as ever; the unit of work, and with it capture, does not see them."""
+        given = list(objects)
+        for instance in given:
+            _warn_of_events(instance, "bulk_save_objects() saves rows, not aggregates")
+        super().bulk_save_objects(given, *options, **more)
+
     def expunge(self, instance: object) -> None:
         """Expunge as ever; what is not in a session is not saved."""
         _warn_of_events(instance, "expunge() took it out of the session before they were saved")

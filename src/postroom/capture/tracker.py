@@ -78,6 +78,8 @@ class Tracker:
         elif transaction.parent is not None:
             self._captured.setdefault(transaction.parent, []).extend(captured)
         self._committed.discard(transaction)
+        if transaction.parent is None:  # what somebody else collected is no longer of interest
+            self._noted = {key: one for key, one in self._noted.items() if one._raised()}
 
     def _give_back(self, captured: Sequence[Captured]) -> None:
         for raised, _ in captured:

@@ -130,7 +130,7 @@ def keep_commit_order(record_class: type[OutboxRecord], table: Table) -> None:
     @event.listens_for(record_class, "after_insert")
     def forget_stripe(_: Mapper[OutboxRecord], __: Connection, record: OutboxRecord) -> None:
         state = instance_state(record)
-        if state.dict.get("position", 0) < 0:
+        if (state.dict.get("position") or 0) < 0:
             del state.dict["position"]
             state.expired_attributes.add("position")  # read from the database when asked for
 
