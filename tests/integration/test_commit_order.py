@@ -17,6 +17,7 @@ from postroom.store.order import STRIPES
 from tests.support.shop import outbox
 
 PATIENCE = 30
+HELD = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
 
 
 class RelaxedRecord(OutboxRecord):
@@ -188,10 +189,7 @@ async def turns_by_key(connection: AsyncConnection) -> dict[str, list[int]]:
 async def test_twenty_thousand_keys_in_one_transaction_commit(engine: AsyncEngine) -> None:
     async with AsyncSession(engine) as session:
         await save(session, outbox, *(something(key, name=str(key)) for key in range(20_000)))
-        held = text(
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
-        )
-        assert await session.scalar(held) == STRIPES
+        assert await session.scalar(HELD) == STRIPES
         await session.commit()
     names = await names_in_order(engine, outbox.tables.records)
     assert names == [str(key) for key in range(20_000)]
@@ -246,3 +244,14 @@ def test_the_locks_of_a_flush_are_taken_at_once_and_in_order(sync_engine: Engine
     [stripes] = taken
     assert stripes == sorted(stripes)
     assert len(stripes) > 200
+
+
+def test_a_savepoint_of_the_connection_gives_its_locks_back_too(sync_engine: Engine) -> None:
+    with Session(sync_engine) as session:
+        savepoint = session.connection().begin_nested()
+        session.add(OutboxRecord(event_type="x", payload={}, aggregate_id="1"))
+        session.flush()
+        savepoint.rollback()
+        session.add(OutboxRecord(event_type="x", payload={}, aggregate_id="1"))
+        session.flush()
+        assert session.scalar(HELD) == 1

@@ -23,12 +23,13 @@ from sqlalchemy import (
     Insert,
     Integer,
     Table,
+    Transaction,
     bindparam,
     event,
     text,
 )
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import Mapper, Session, SessionTransaction, object_session
+from sqlalchemy.orm import Mapper, Session, object_session
 from sqlalchemy.orm.attributes import instance_state
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -104,7 +105,7 @@ def insert_last(mapper: Mapper[Any]) -> None:
 
 def keep_commit_order(record_class: type[OutboxRecord], table: Table) -> None:
     """Lock the keys of new records just before they are numbered."""
-    held: WeakKeyDictionary[SessionTransaction, set[int]] = WeakKeyDictionary()
+    held: WeakKeyDictionary[Transaction, set[int]] = WeakKeyDictionary()
 
     @event.listens_for(record_class, "before_insert")
     def lock_keys(_: Mapper[OutboxRecord], connection: Connection, record: OutboxRecord) -> None:
@@ -115,7 +116,7 @@ def keep_commit_order(record_class: type[OutboxRecord], table: Table) -> None:
         if stripe is None:
             return
         # A savepoint that is rolled back gives its locks back: each transaction counts its own.
-        locked = held.setdefault(_transaction(session), set())
+        locked = held.setdefault(_transaction(connection), set())
         if stripe in locked:
             return
         wanted = _stripes(session, record_class) - locked
@@ -150,7 +151,7 @@ def _stripes(session: Session, record_class: type[OutboxRecord]) -> set[int]:
     return {stripe for stripe in stripes if stripe is not None}
 
 
-def _transaction(session: Session) -> SessionTransaction:
-    transaction = session.get_nested_transaction() or session.get_transaction()
+def _transaction(connection: Connection) -> Transaction:
+    transaction = connection.get_nested_transaction() or connection.get_transaction()
     assert transaction is not None, "a flush runs in a transaction"  # noqa: S101
     return transaction
