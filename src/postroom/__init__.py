@@ -7,26 +7,42 @@ from postroom.errors import (
     CaptureError,
     CaptureWarning,
     ConfigurationError,
+    ConnectionLostError,
     EventDefinitionError,
+    Outage,
     PayloadError,
     PostroomError,
     SchemaError,
+    UndeliverableError,
     UnknownEventTypeError,
 )
 from postroom.events.aggregate import AggregateRoot
+from postroom.events.delayed import Delayed
 from postroom.events.discovery import auto_discover_handlers
 from postroom.events.event import DomainEvent, Event, UntypedEvent
 from postroom.events.protocols import EventDispatcher, EventHandler
 from postroom.events.registry import EventRegistry, get_handlers_for, handles, upcasts
 from postroom.events.serialization import deserialize_event, serialize_event
+from postroom.inbox.inbox import Inbox
 from postroom.outbox import Outbox, map_outbox_table
-from postroom.record import OutboxRecord, Status
+from postroom.publishers.base import Delivered, Outcome, Publisher, Refused
+from postroom.publishers.handlers import HandlersPublisher
+from postroom.publishers.in_process import InProcessEventDispatcher
+from postroom.publishers.memory import MemoryPublisher, MemoryQueue, Message
+from postroom.record import ClaimedRecord, OutboxRecord, Status
+from postroom.relay.health import Health, HealthStatus
+from postroom.relay.relay import OutboxEventPublisher, OutboxRelay
+from postroom.relay.retry import RetrySchedule
 
 __all__ = [
     "AggregateRoot",
     "CaptureError",
     "CaptureWarning",
+    "ClaimedRecord",
     "ConfigurationError",
+    "ConnectionLostError",
+    "Delayed",
+    "Delivered",
     "DomainEvent",
     "DomainEventOutboxInterceptor",
     "Event",
@@ -35,14 +51,30 @@ __all__ = [
     "EventDispatcher",
     "EventHandler",
     "EventRegistry",
+    "HandlersPublisher",
+    "Health",
+    "HealthStatus",
+    "InProcessEventDispatcher",
+    "Inbox",
+    "MemoryPublisher",
+    "MemoryQueue",
+    "Message",
+    "Outage",
     "Outbox",
     "OutboxEventDispatcher",
+    "OutboxEventPublisher",
     "OutboxMiddleware",
     "OutboxRecord",
+    "OutboxRelay",
+    "Outcome",
     "PayloadError",
     "PostroomError",
+    "Publisher",
+    "Refused",
+    "RetrySchedule",
     "SchemaError",
     "Status",
+    "UndeliverableError",
     "UnknownEventTypeError",
     "UntypedEvent",
     "auto_discover_handlers",

@@ -6,7 +6,10 @@ PostroomError
 ├── CaptureError               an event cannot be saved            (ValueError)
 ├── UnknownEventTypeError      nobody knows a record's event type  (ValueError)
 ├── PayloadError               a record does not fit its class     (ValueError)
-└── SchemaError                the tables are not as they should be
+├── SchemaError                the tables are not as they should be
+├── UndeliverableError         a record can never be delivered
+└── Outage                     nobody can be delivered to, whatever the record
+    └── ConnectionLostError    the way out broke during a delivery
 
 CaptureWarning                 events that will not be captured    (UserWarning)
 """
@@ -58,6 +61,24 @@ class SchemaError(PostroomError):
 
     def __str__(self) -> str:
         return "\n".join(self.drift)
+
+
+class UndeliverableError(PostroomError):
+    """Raised when a record can never be delivered, so that trying again is pointless.
+
+    A handler may raise it too: the record fails at once, whatever its schedule says.
+    """
+
+
+class Outage(PostroomError):  # noqa: N818 - a handler reads better with `raise Outage(...)`
+    """Raised when nobody can be delivered to: the broker is away, or what a handler needs.
+
+    It is no record's fault. The relay pauses, counts no attempt, and resumes by itself.
+    """
+
+
+class ConnectionLostError(Outage):
+    """Raised when the way out broke in the middle of a delivery: a record may be the cause."""
 
 
 class CaptureWarning(UserWarning):

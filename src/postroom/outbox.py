@@ -12,6 +12,7 @@ from postroom.capture.capture import SETTINGS, CaptureSettings
 from postroom.capture.dispatcher import OutboxEventDispatcher
 from postroom.capture.interceptor import DomainEventOutboxInterceptor
 from postroom.capture.targets import CaptureTarget
+from postroom.capture.wakeup import Callback, CommitSignal
 from postroom.errors import ConfigurationError
 from postroom.events.registry import EventRegistry, default_registry
 from postroom.record import OutboxRecord
@@ -71,6 +72,7 @@ class Outbox:
             record, records, primary_key=[records.c.id], eager_defaults=False
         )
         insert_last(mapper)
+        self._commits = CommitSignal(record)
         if ordering == "strict":
             keep_commit_order(record, records)
 
@@ -85,6 +87,14 @@ class Outbox:
     def middleware(self) -> OutboxMiddleware:
         """Make a middleware that saves into this outbox."""
         return OutboxMiddleware(settings=self.settings)
+
+    def on_commit(self, callback: Callback) -> Callable[[], None]:
+        """Call this whenever a session of this process has committed records; return what ends it.
+
+        It is called in the thread that committed. Rows that are inserted without the ORM, or into a
+        transaction that the session only joined, go unnoticed.
+        """
+        return self._commits.subscribe(callback)
 
     def create_tables(self, connection: Connection) -> None:
         """Create the tables and their schema, or what they lack of this version's.

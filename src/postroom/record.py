@@ -1,9 +1,10 @@
 """The record: one row of the outbox, which everything passes along."""
 
+import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 from zlib import crc32
 
@@ -21,6 +22,13 @@ class Status(StrEnum):
     PENDING = "pending"
     PUBLISHED = "published"
     FAILED = "failed"
+
+
+class Key(NamedTuple):
+    """What order is kept within; an aggregate without a type has the type ''."""
+
+    aggregate_type: str
+    aggregate_id: str
 
 
 def key_hash(aggregate_type: str | None, aggregate_id: str) -> int:
@@ -73,3 +81,40 @@ class OutboxRecord:
     def processed_at(self) -> datetime | None:
         """When it was delivered: `published_at` by another name."""
         return self.published_at
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ClaimedRecord:
+    """A record as publishers get it: what its row said when it was claimed."""
+
+    position: int
+    id: UUID
+    event_type: str
+    event_version: int
+    aggregate_type: str | None
+    aggregate_id: str | None
+    payload_json: str
+    headers: dict[str, Any]
+    retry_count: int
+    max_retries: int | None
+    occurred_at: datetime
+    created_at: datetime
+    partition: int
+    token: int = 0
+    """Of the lease that it was claimed under."""
+    fault: str | None = None
+    """Why the row is no record; None for a good one."""
+    is_gate: bool = False
+    """Whether later records of its key wait, in the database, for this one."""
+
+    @property
+    def payload(self) -> Any:
+        """The payload as Python values, made anew each time: nobody else sees a change."""
+        return json.loads(self.payload_json)
+
+    @property
+    def key(self) -> Key | None:
+        """What order is kept within; None for a record that is unordered."""
+        if self.aggregate_id is None:
+            return None
+        return Key(self.aggregate_type or "", self.aggregate_id)

@@ -61,7 +61,18 @@ MENDED = {
     "DROP INDEX ix_outbox_due; CREATE UNIQUE INDEX ix_outbox_due ON outbox (partition, due_at)"
     " WHERE due_at IS NULL": (
         "index `ix_outbox_due` of table `outbox` is on unique (partition, due_at) where due_at is"
-        f" null, not on (partition, due_at) where due_at is not null. {UPGRADE} replaces it."
+        " null, not on (partition, due_at, position) where due_at is not null."
+        f" {UPGRADE} replaces it."
+    ),
+    "DROP INDEX ix_outbox_held; CREATE INDEX ix_outbox_held ON outbox (aggregate_id, position)"
+    " WHERE NOT ready AND status <> 'Published'": (
+        "index `ix_outbox_held` of table `outbox` is on (aggregate_id, position) where not ready"
+        " and status <> 'Published', not on (aggregate_id, position) where not ready and status <>"
+        f" 'published'. {UPGRADE} replaces it."
+    ),
+    "DROP INDEX ix_outbox_inbox_received_at": (
+        f"index `ix_outbox_inbox_received_at` of table `outbox_inbox` is missing. {UPGRADE}"
+        " creates it."
     ),
 }
 
@@ -104,6 +115,11 @@ BY_HAND = {
         ("DEFAULT true", "DEFAULT false"),
         f"column `ready` of table `outbox` has default false, and needs true. {COMPARE_DEFAULTS}",
     ),
+    "another length": Break(
+        "ALTER TABLE outbox ALTER event_type TYPE varchar(80)",
+        ("event_type VARCHAR(255)", "event_type VARCHAR(80)"),
+        f"column `event_type` of table `outbox` is VARCHAR(80), not VARCHAR(255). {AUTOGENERATE}.",
+    ),
     "no unique id": Break(
         "ALTER TABLE outbox DROP CONSTRAINT outbox_id_key",
         ("UNIQUE (id)", "CHECK (id <> '')"),
@@ -145,10 +161,12 @@ HARMLESS = {
     "a unique index": "ALTER TABLE outbox DROP CONSTRAINT outbox_id_key;"
     " CREATE UNIQUE INDEX one_id ON outbox (id)",
     "the same default in other words": "ALTER TABLE outbox ALTER created_at SET DEFAULT now()",
-    "a collation": 'ALTER TABLE outbox ALTER aggregate_id TYPE text COLLATE "C"',
+    "a collation": 'ALTER TABLE outbox ALTER aggregate_id TYPE varchar(512) COLLATE "C"',
     "a column that may be NULL": "ALTER TABLE outbox ADD tenant integer",
     "a column with a default": "ALTER TABLE outbox ADD tenant integer NOT NULL DEFAULT 0",
     "a column with an identity": "ALTER TABLE outbox ADD n bigint GENERATED ALWAYS AS IDENTITY",
+    "the same condition in other words": "DROP INDEX ix_outbox_held; CREATE INDEX ix_outbox_held ON"
+    " outbox (aggregate_id, position) WHERE (not ready) and ((status) != 'published')",
     "an index": "CREATE INDEX mine ON outbox (lower(event_type) DESC) WHERE status = 'failed'",
 }
 
@@ -256,7 +274,7 @@ def test_an_upgrade_that_cannot_mend_all_changes_nothing(connection: Connection)
 
 
 def test_several_drifts_are_all_named_and_mended(connection: Connection) -> None:
-    run(connection, "DROP TABLE outbox_leases; DROP INDEX ix_outbox_due")
+    run(connection, "DROP TABLE outbox_workers; DROP INDEX ix_outbox_due")
     run(connection, "ALTER TABLE outbox DROP COLUMN due_at")
     assert len(schema_drift(connection, TABLES)) == 3
     upgrade_schema(connection, TABLES)

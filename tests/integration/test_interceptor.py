@@ -524,6 +524,17 @@ async def test_a_key_that_is_no_id_is_refused_with_the_aggregate_s_name(play: Pl
     await play(story)
 
 
+async def test_a_key_that_is_too_long_is_refused_with_the_aggregate_s_name(play: Play) -> None:
+    def story(session: Session) -> None:
+        line = OrderLine(order="x" * 512, number=1)
+        line.raise_event(InvoiceIssued(total=1))
+        session.add(line)
+        with pytest.raises(CaptureError, match=r"events of OrderLine: .*`aggregate_id` has 521 by"):
+            session.commit()
+
+    await play(story)
+
+
 async def test_an_aggregate_that_was_only_loaded_is_captured(play: Play) -> None:
     def story(session: Session) -> None:
         account_id = saved(session).id

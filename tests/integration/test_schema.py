@@ -48,7 +48,7 @@ def test_missing_tables_are_named_with_the_database_and_the_remedy(
     place = f"database `{url.database}` at {url.host}:{url.port}"
     assert schema_drift(connection, tables) == [
         f"no table `{name}` in {place}. Create it with `alembic upgrade head`."
-        for name in ("nowhere", "nowhere_leases", "nowhere_blocked_keys")
+        for name in (table.name for table in tables)
     ]
 
 
@@ -70,7 +70,7 @@ def test_the_check_raises_every_drift_at_once(connection: Connection, tables: Ou
     with pytest.raises(SchemaError) as raised:
         check_schema(connection, tables)
     assert list(raised.value.drift) == schema_drift(connection, tables)
-    assert str(raised.value).count("\n") == 3
+    assert str(raised.value).count("\n") == len([*tables])
 
 
 @pytest.mark.requirement("D10")

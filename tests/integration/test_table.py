@@ -20,6 +20,7 @@ from tests.support.shop import Base, outbox
 Play = Callable[[Callable[[Session], None]], Awaitable[None]]
 
 MOMENT = datetime(2026, 1, 5, 12, tzinfo=UTC)
+COMPANIONS = ("leases", "workers", "blocked_keys", "inbox")
 
 
 class MessagingRecord(OutboxRecord):
@@ -113,8 +114,8 @@ def test_the_outbox_has_the_columns_and_types_that_it_should(sync_engine: Engine
         "id": "UUID",
         "event_type": "VARCHAR(255)",
         "event_version": "INTEGER",
-        "aggregate_type": "TEXT",
-        "aggregate_id": "TEXT",
+        "aggregate_type": "VARCHAR(128)",
+        "aggregate_id": "VARCHAR(512)",
         "partition": "SMALLINT",
         "payload": "JSONB",
         "headers": "JSONB",
@@ -192,7 +193,11 @@ def test_every_index_but_the_keys_serves_only_what_is_undelivered(sync_engine: E
             name: connection.execute(text(f"SELECT id FROM outbox WHERE {where}")).scalars().all()
             for name, where in predicates
         }
-    assert found == {"ix_outbox_ready": [waiting], "ix_outbox_due": [retried]}
+    assert found == {
+        "ix_outbox_ready": [waiting],
+        "ix_outbox_due": [retried],
+        "ix_outbox_held": [retried],
+    }
 
 
 @pytest.mark.requirement("A1", "C3")
@@ -234,8 +239,9 @@ def test_the_table_has_the_application_s_name(database: Engine) -> None:
     }
     assert isinstance(found["payload"]["type"], JSONB)
     indexes = {one["name"] for one in inspect(database).get_indexes("outbox_events")}
-    assert {"ix_outbox_events_ready", "ix_outbox_events_due"} <= indexes
-    companions = {"outbox_events_leases", "outbox_events_blocked_keys"}
+    kinds = ("ready", "due", "held")
+    assert {f"ix_outbox_events_{kind}" for kind in kinds} <= indexes
+    companions = {f"outbox_events_{name}" for name in COMPANIONS}
     assert companions <= set(inspect(database).get_table_names())
 
 
@@ -270,8 +276,7 @@ def test_a_table_can_have_a_schema_of_its_own(database: Engine) -> None:
         assert session.scalars(select(MessagingRecord)).all() == []
     assert set(inspect(database).get_table_names(schema="auth")) == {
         "outbox_events",
-        "outbox_events_leases",
-        "outbox_events_blocked_keys",
+        *(f"outbox_events_{name}" for name in COMPANIONS),
     }
 
 
@@ -294,8 +299,7 @@ def test_the_metadata_s_schema_is_the_table_s() -> None:
     made = Outbox(MetaData(schema="family"), record=SchemaRecord)
     assert [table.fullname for table in made.tables] == [
         "family.outbox",
-        "family.outbox_leases",
-        "family.outbox_blocked_keys",
+        *(f"family.outbox_{name}" for name in COMPANIONS),
     ]
 
 

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from postroom.capture.capture import CaptureSettings, capture, describe_for, settings_of
 from postroom.errors import CaptureError
 from postroom.events.codec import Unfit, check_json, codec_for
+from postroom.events.delayed import undelayed
 from postroom.events.description import Description
 from postroom.events.event import Event, UntypedEvent
 from postroom.events.payload import explain
@@ -79,7 +80,7 @@ def _envelop(event: Event, description: Description, context: Mapping[str, Any])
         "timestamp": codec_for(datetime).encode(description.occurred_at),
     }
     payload = {**description.payload, **envelope, **context}
-    if not isinstance(event, UntypedEvent):
+    if not isinstance(undelayed(event), UntypedEvent):
         _check_fields(description, payload)
     return description._replace(payload=payload)
 

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Mapper, Session
 
 from postroom.errors import CaptureError, ConfigurationError
 from postroom.events.codec import Unfit, check_json
+from postroom.events.delayed import undelayed
 from postroom.events.description import Description, describe
 from postroom.events.event import Event, UntypedEvent
 from postroom.events.payload import explain, to_json
@@ -47,8 +48,9 @@ def capture(
 
 def describe_for(event: Event, settings: CaptureSettings) -> Description:
     """Describe an event to capture; refuse it when its class's name is another class's too."""
-    if not isinstance(event, UntypedEvent):
-        settings.registry.register(type(event))
+    bare = undelayed(event)
+    if not isinstance(bare, UntypedEvent):
+        settings.registry.register(type(bare))
     return describe(event)
 
 
@@ -70,7 +72,7 @@ def _record(
 ) -> OutboxRecord:
     its = f"cannot capture {description.event_type}: its payload takes"
     _check_size(its, description.payload, settings.max_payload_bytes)
-    return settings.record(
+    record = settings.record(
         id=description.event_id,
         event_type=description.event_type,
         event_version=description.event_version,
@@ -81,6 +83,9 @@ def _record(
         occurred_at=description.occurred_at,
         max_retries=settings.max_retries,
     )
+    if description.due_at is not None:
+        record.ready, record.due_at = False, description.due_at
+    return record
 
 
 def _headers(settings: CaptureSettings) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from postroom.capture.tracker import Captured, Raised, tracker_of
 from postroom.errors import CaptureError, CaptureWarning
 from postroom.events.aggregate import AggregateRoot
 from postroom.events.codec import Unfit
-from postroom.events.description import Description, key_text
+from postroom.events.description import Description, id_text, key_text, type_text
 from postroom.events.payload import explain
 
 
@@ -78,10 +78,14 @@ def _described(waiting: Iterable[Raised], settings: CaptureSettings) -> Iterator
 
 
 def _with_key(description: Description, aggregate: AggregateRoot) -> Description:
-    if description.aggregate_type is None:
-        description = description._replace(aggregate_type=type(aggregate).__name__)
-    if description.aggregate_id is None:
-        description = description._replace(aggregate_id=_identity(aggregate))
+    name = type(aggregate).__name__
+    try:
+        if description.aggregate_type is None:
+            description = description._replace(aggregate_type=type_text(name))
+        if description.aggregate_id is None:
+            description = description._replace(aggregate_id=id_text(_identity(aggregate)))
+    except Unfit as unfit:
+        raise CaptureError(f"cannot capture the events of {name}: {explain(unfit)}") from unfit
     return description
 
 
@@ -89,11 +93,7 @@ def _identity(aggregate: AggregateRoot) -> str | None:
     state: InstanceState[AggregateRoot] = inspect(aggregate)
     # A saved one's is known, even when it is expired and would have to be loaded.
     identity = state.identity or state.mapper.primary_key_from_instance(aggregate)
-    try:
-        parts = [key_text(part) for part in identity]
-    except Unfit as unfit:
-        name = type(aggregate).__name__
-        raise CaptureError(f"cannot capture the events of {name}: {explain(unfit)}") from unfit
+    parts = [key_text(part) for part in identity]
     if None in parts:
         return None
     return parts[0] if len(parts) == 1 else json.dumps(parts)

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from postroom.errors import CaptureWarning, ConfigurationError
 from postroom.events.aggregate import AggregateRoot
+from postroom.events.delayed import undelayed
 
 CaptureTarget = (
     sessionmaker[Any]
@@ -85,7 +86,7 @@ def _warning(known: type[Session]) -> type[Session]:
 
 def _warn_of_events(instance: object, reason: str) -> None:
     if isinstance(instance, AggregateRoot) and instance.domain_events:
-        names = ", ".join(type(event).__name__ for event in instance.domain_events)
+        names = ", ".join(type(undelayed(event)).__name__ for event in instance.domain_events)
         warnings.warn(
             f"{type(instance).__name__} has events that will not be captured ({names}): {reason}.",
             CaptureWarning,

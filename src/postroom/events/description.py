@@ -10,12 +10,15 @@ from uuid import UUID
 
 from postroom.errors import CaptureError, EventDefinitionError
 from postroom.events.codec import Unfit, codec_for
+from postroom.events.delayed import Delayed, undelayed
 from postroom.events.event import Event, UntypedEvent
 from postroom.events.options import EventOptions, event_type_of, event_version_of, is_version
 from postroom.events.payload import encode_event, explain
 
-MAX_NAME_BYTES = 255  # AMQP's limit for a routing key, and enough for a part of a key in an index
-MAX_ID_BYTES = 1024  # an index entry has at most 2,704
+MAX_NAME_BYTES = 255  # AMQP's limit for a routing key
+# The two halves of a key have to fit into one entry of an index.
+MAX_TYPE_BYTES = 128
+MAX_ID_BYTES = 512
 _plain_text = codec_for(str).encode
 
 
@@ -29,6 +32,7 @@ class Description(NamedTuple):
     aggregate_id: str | None
     occurred_at: datetime
     payload: Mapping[str, Any]
+    due_at: datetime | None = None
 
 
 class Kind(NamedTuple):
@@ -42,6 +46,8 @@ class Kind(NamedTuple):
 
 def describe(event: Event) -> Description:
     """Read an event's name, version, key and payload; refuse what no record can hold."""
+    if isinstance(event, Delayed):
+        return _delayed(describe(undelayed(event)), event.until)
     try:
         payload = encode_event(event)  # first: its complaints name a field of the event
         kind = _own_kind(event) if isinstance(event, UntypedEvent) else _kind(type(event))
@@ -50,14 +56,24 @@ def describe(event: Event) -> Description:
             event_id=_required(event, "event_id", UUID),
             event_type=kind.event_type,
             event_version=kind.event_version,
-            aggregate_type=_text("aggregate_type", aggregate_type, MAX_NAME_BYTES),
-            aggregate_id=_text("aggregate_id", _aggregate_id(event, kind.key), MAX_ID_BYTES),
-            occurred_at=_moment(_required(event, "occurred_at", datetime)),
+            aggregate_type=type_text(aggregate_type),
+            aggregate_id=_aggregate_id(event, kind.key),
+            occurred_at=_moment("occurred_at", _required(event, "occurred_at", datetime)),
             payload=payload,
         )
     except Unfit as unfit:
         name = getattr(event, "event_type", None) or event_type_of(type(event))
         raise CaptureError(f"cannot capture {name}: {explain(unfit)}") from unfit
+
+
+def type_text(value: object) -> str | None:
+    """Write an aggregate's type as text that a record can hold."""
+    return _text("aggregate_type", value, MAX_TYPE_BYTES)
+
+
+def id_text(value: object) -> str | None:
+    """Write an aggregate's id as text that a record can hold."""
+    return _text("aggregate_id", key_text(value), MAX_ID_BYTES)
 
 
 def key_text(value: object) -> str | None:
@@ -100,7 +116,7 @@ def _aggregate_id(event: Event, key: str) -> str | None:
         raise EventDefinitionError(
             f"{type(event).__qualname__} has no field `{key}`, which its class keyword `key` names."
         )
-    return key_text(getattr(event, key, None))
+    return id_text(getattr(event, key, None))
 
 
 def _name(event_type: Any) -> str:
@@ -122,15 +138,23 @@ def _text(field: str, value: Any, longest: int, shortest: int = 0) -> str | None
     return text
 
 
-def _moment(value: datetime) -> datetime:
+def _delayed(description: Description, until: datetime) -> Description:
     try:
-        if value.utcoffset() is not None:
+        return description._replace(due_at=_moment("until", until))
+    except Unfit as unfit:
+        name = description.event_type
+        raise CaptureError(f"cannot capture {name}: {explain(unfit)}") from unfit
+
+
+def _moment(field: str, value: Any) -> datetime:
+    try:
+        if isinstance(value, datetime) and value.utcoffset() is not None:
             value.astimezone(UTC)
             return value
     except OverflowError:  # before the year 1, or after 9999, in UTC
         pass
     problem = f"is {value}, which is no moment in UTC"
-    raise Unfit(problem, "Use datetime.now(UTC).", ("occurred_at",))
+    raise Unfit(problem, "Use datetime.now(UTC).", (field,))
 
 
 def _required(event: Event, name: str, expected: type[Any]) -> Any:

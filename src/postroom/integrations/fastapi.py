@@ -1,6 +1,40 @@
-"""FastAPI: dependencies that give each request its bus, and the middleware that flushes it."""
+"""FastAPI: a bus for each request, what flushes it, and a relay that lives with the app."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Protocol
+
+from fastapi import FastAPI
 
 from postroom.capture.bus import EventBus, OutboxMiddleware
+
+log = logging.getLogger(__name__)
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
+"""As FastAPI takes it: it gives None, or the state of the application's requests."""
+
+
+class Relay(Protocol):
+    """What a lifespan needs of a relay."""
+
+    async def run(self) -> None:
+        """Deliver until it is stopped."""
+
+    async def stop(self) -> None:
+        """Finish what is in flight; return when `run` has."""
+
+
+class Closable(Protocol):
+    """What a lifespan needs of a container."""
+
+    def close(self) -> Any:
+        """Let go of everything; at once, or when it is awaited."""
+
+
+RelayMaker = Callable[[FastAPI], Relay | Awaitable[Relay]]
 
 
 async def get_event_bus() -> EventBus:
@@ -11,3 +45,77 @@ async def get_event_bus() -> EventBus:
 async def get_outbox_middleware() -> OutboxMiddleware:
     """Depend on this for what flushes the bus: `Depends(get_outbox_middleware)`."""
     return OutboxMiddleware()
+
+
+def relay_lifespan(
+    relay: Relay | RelayMaker,
+    *,
+    container: Closable | None = None,
+    lifespan: Lifespan | None = None,
+) -> Lifespan:
+    """Make a lifespan that runs a relay for as long as the application runs.
+
+    - `relay`: or a function that makes one of the application, when its container is there
+    - `container`: closed when the relay has stopped; that of Dishka's `setup_dishka` otherwise
+    - `lifespan`: the application's own, around the relay: it starts before and ends after it
+    """
+
+    @asynccontextmanager
+    async def live(app: FastAPI) -> AsyncIterator[Any]:
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(_close, app, container)
+            state = await stack.enter_async_context(lifespan(app)) if lifespan else None
+            await stack.enter_async_context(_running(await _made(relay, app)))
+            yield state
+
+    return live
+
+
+@asynccontextmanager
+async def _running(relay: Relay) -> AsyncIterator[None]:
+    task = asyncio.create_task(relay.run(), name="postroom relay")
+    task.add_done_callback(_report_end)
+    await asyncio.sleep(0)  # let it start: to stop what has not started is asking for trouble
+    try:
+        yield
+    finally:
+        if not task.done():  # else it has been reported
+            task.remove_done_callback(_report_end)
+            await _stop(relay, task)
+
+
+async def _stop(relay: Relay, task: asyncio.Task[None]) -> None:
+    try:
+        await relay.stop()
+    except BaseException:
+        task.cancel()
+        raise
+    finally:
+        await asyncio.wait({task})
+        _report_failure(task)
+
+
+def _report_end(task: asyncio.Task[None]) -> None:
+    if not _report_failure(task):
+        log.critical("the relay has ended, and the application goes on: nothing is delivered")
+
+
+def _report_failure(task: asyncio.Task[None]) -> bool:
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log.critical("the relay has failed, and delivers nothing: %s", error, exc_info=error)
+    return error is not None
+
+
+async def _made(relay: Relay | RelayMaker, app: FastAPI) -> Relay:
+    if not callable(relay):
+        return relay
+    made = relay(app)
+    return await made if inspect.isawaitable(made) else made
+
+
+async def _close(app: FastAPI, container: Closable | None) -> None:
+    container = container or getattr(app.state, "dishka_container", None)
+    closing = None if container is None else container.close()
+    if inspect.isawaitable(closing):
+        await closing

@@ -12,7 +12,9 @@ from sqlalchemy.types import NullType
 from postroom.store.ddl import add_column, can_be_added, create_table, indexes, server_default
 
 AUTOGENERATE = "`alembic revision --autogenerate` writes the migration"
-CASTS = re.compile(r"::[a-z ]+(\(\d+\))?")
+CASTS = re.compile(r"::[a-z]+( [a-z]+)*(\(\d+\))?")
+IGNORED = str.maketrans("", "", '()"')
+QUOTED = re.compile(r"('[^']*')")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +167,11 @@ def _type(column: Column[Any], dialect: Dialect) -> str:
 
 def _normal(expression: str) -> str:
     """Bring SQL into one form: PostgreSQL adds casts and brackets to what it was given."""
-    plain = CASTS.sub("", expression).replace('"', "").strip("() ")
-    plain = plain if "'" in plain else plain.lower()
+    parts = QUOTED.split(CASTS.sub("", expression))
+    plain = "".join(part if part.startswith("'") else _bare(part) for part in parts)
+    plain = " ".join(plain.split())
     return "current_timestamp" if plain == "now" else plain
+
+
+def _bare(sql: str) -> str:
+    return sql.translate(IGNORED).lower()

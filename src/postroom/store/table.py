@@ -32,10 +32,12 @@ class OutboxTables:
 
     records: Table
     leases: Table
+    workers: Table
     blocked_keys: Table
+    inbox: Table
 
     def __iter__(self) -> Iterator[Table]:
-        return iter((self.records, self.leases, self.blocked_keys))
+        return iter((self.records, self.leases, self.workers, self.blocked_keys, self.inbox))
 
 
 def define_tables(metadata: MetaData, *, table: str, schema: str | None) -> OutboxTables:
@@ -43,7 +45,9 @@ def define_tables(metadata: MetaData, *, table: str, schema: str | None) -> Outb
     return OutboxTables(
         records=_records(metadata, table, schema),
         leases=_leases(metadata, f"{table}_leases", schema),
+        workers=_workers(metadata, f"{table}_workers", schema),
         blocked_keys=_blocked_keys(metadata, f"{table}_blocked_keys", schema),
+        inbox=define_inbox(metadata, f"{table}_inbox", schema),
     )
 
 
@@ -56,8 +60,9 @@ def _records(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("id", Uuid(), nullable=False),
         Column("event_type", String(255), nullable=False),
         Column("event_version", Integer(), nullable=False, server_default=text("1")),
-        Column("aggregate_type", Text()),
-        Column("aggregate_id", Text()),
+        # Bounded, because an entry of an index is: 2,704 bytes on PostgreSQL.
+        Column("aggregate_type", String(128)),
+        Column("aggregate_id", String(512)),
         Column("partition", SmallInteger(), nullable=False),
         Column("payload", json_document(), nullable=False),
         Column("headers", json_document(), nullable=False, server_default=text("'{}'")),
@@ -78,7 +83,11 @@ def _records(metadata: MetaData, name: str, schema: str | None) -> Table:
         comment="postroom: events on their way",
     )
     _partial_index(f"ix_{name}_ready", records, ("partition", "position"), "ready")
-    _partial_index(f"ix_{name}_due", records, ("partition", "due_at"), "due_at IS NOT NULL")
+    due = ("partition", "due_at", "position")
+    _partial_index(f"ix_{name}_due", records, due, "due_at IS NOT NULL")
+    # What waits behind a record of its key, waits for its time, or was given up on.
+    held = "NOT ready AND status <> 'published'"
+    _partial_index(f"ix_{name}_held", records, ("aggregate_id", "position"), held)
     return records
 
 
@@ -91,10 +100,24 @@ def _leases(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("worker", Text()),
         Column("leased_until", UtcDateTime()),
         Column("served_at", UtcDateTime()),
+        # Leases that ran out in a row, and the record whose delivery did not survive the last ones.
         Column("crash_count", Integer(), nullable=False, server_default=text("0")),
-        Column("suspect_id", Uuid()),
+        Column("suspect", BigInteger()),
+        Column("suspect_crashes", Integer(), nullable=False, server_default=text("0")),
         schema=schema,
         comment="postroom: which worker serves which partition",
+    )
+
+
+def _workers(metadata: MetaData, name: str, schema: str | None) -> Table:
+    return Table(
+        name,
+        metadata,
+        Column("worker", String(255), primary_key=True),
+        _moment("started_at"),
+        Column("seen_until", UtcDateTime(), nullable=False),
+        schema=schema,
+        comment="postroom: who is there to share the work",
     )
 
 
@@ -102,13 +125,29 @@ def _blocked_keys(metadata: MetaData, name: str, schema: str | None) -> Table:
     return Table(
         name,
         metadata,
-        Column("aggregate_type", Text(), primary_key=True),
-        Column("aggregate_id", Text(), primary_key=True),
-        Column("record_id", Uuid(), nullable=False),
+        Column("aggregate_type", String(128), primary_key=True),
+        Column("aggregate_id", String(512), primary_key=True),
+        # The gate: what comes after this record of the key waits until that one is through.
+        Column("position", BigInteger(), nullable=False),
         _moment("blocked_at"),
         schema=schema,
-        comment="postroom: keys that wait for a record's retry or repair",
+        comment="postroom: keys whose records wait for one of them",
     )
+
+
+def define_inbox(metadata: MetaData, name: str, schema: str | None) -> Table:
+    """Define a table of what has been received, and by whom."""
+    inbox = Table(
+        name,
+        metadata,
+        Column("message_id", String(255), primary_key=True),
+        Column("consumer", String(255), primary_key=True),
+        _moment("received_at"),
+        schema=schema,
+        comment="postroom: messages received, and by whom",
+    )
+    Index(f"ix_{name}_received_at", inbox.c.received_at)
+    return inbox
 
 
 def _moment(name: str, **options: Any) -> Column[object]:

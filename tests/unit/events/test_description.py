@@ -113,6 +113,15 @@ def test_the_key_is_a_field_that_the_class_names() -> None:
     assert describe(Paid(invoice_id=AccountId(ID))).aggregate_id == str(ID)
 
 
+@pytest.mark.parametrize(("part", "limit"), [("aggregate_type", 128), ("aggregate_id", 512)])
+def test_the_parts_of_a_key_have_limits(part: str, limit: int) -> None:
+    longest = "é" * (limit // 2)
+    assert getattr(describe(untyped(**{part: longest})), part) == longest
+    complaint = rf"thing\.happened: field `{part}` has {limit + 1} bytes, and may have 0 to {limit}"
+    with pytest.raises(CaptureError, match=complaint):
+        describe(untyped(**{part: f"{longest}x"}))
+
+
 def test_an_event_may_have_no_aggregate() -> None:
     described = describe(DomainEvent())
     assert (described.aggregate_type, described.aggregate_id) == (None, None)

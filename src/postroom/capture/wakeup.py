@@ -1,0 +1,70 @@
+"""Who wants to know of new records, in this process: told once they are committed."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from sqlalchemy import Connection, event
+from sqlalchemy.orm import Session, SessionTransaction, object_session
+
+from postroom.capture.tracker import current_transaction
+from postroom.record import OutboxRecord
+
+logger = logging.getLogger(__name__)
+
+Callback = Callable[[], object]
+
+
+class CommitSignal:
+    """Tells its subscribers that records of one class have been committed.
+
+    A session is listened to from the first record that it inserts while somebody subscribes. (A
+    listener on SQLAlchemy's `Session` would hear every session of the process; and to add or remove
+    one while another thread commits would break that commit.)
+    """
+
+    def __init__(self, record_class: type[OutboxRecord]) -> None:
+        self._callbacks: dict[object, Callback] = {}
+        self._sessions: WeakSet[Session] = WeakSet()
+        # By transaction: what is rolled back is forgotten along with it.
+        self._inserted: WeakKeyDictionary[SessionTransaction, Connection] = WeakKeyDictionary()
+        event.listen(record_class, "after_insert", self._note)
+
+    def subscribe(self, callback: Callback) -> Callable[[], None]:
+        """Call this after each commit of records; what is returned ends it."""
+        subscription = object()
+        self._callbacks[subscription] = callback
+
+        def unsubscribe() -> None:
+            self._callbacks.pop(subscription, None)
+
+        return unsubscribe
+
+    def _note(self, _: Any, connection: Connection, record: OutboxRecord) -> None:
+        if not self._callbacks:
+            return
+        session = object_session(record)
+        if session is None:
+            return
+        self._inserted[current_transaction(session)] = connection
+        if session not in self._sessions:
+            self._sessions.add(session)
+            event.listen(session, "after_commit", self._committed)
+
+    def _committed(self, session: Session) -> None:
+        transaction = current_transaction(session)
+        connection = self._inserted.pop(transaction, None)
+        if connection is None:
+            return
+        if transaction.nested and transaction.parent is not None:  # a savepoint was released
+            self._inserted[transaction.parent] = connection
+        elif not connection.in_transaction():  # as it is in one that the session only joined
+            self._call()
+
+    def _call(self) -> None:
+        for callback in tuple(self._callbacks.values()):
+            try:
+                callback()
+            except Exception:
+                logger.exception("postroom: %r, which is called after a commit, failed", callback)

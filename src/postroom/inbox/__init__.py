@@ -1,0 +1,1 @@
+"""Step 6 of the journey: received once."""

@@ -1,0 +1,85 @@
+"""Dishka: handlers and the dispatcher at request scope, and a check of them at start-up."""
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
+
+from dishka import AnyOf, AsyncContainer, Provider, Scope
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from postroom.capture.dispatcher import OutboxEventDispatcher
+from postroom.errors import ConfigurationError
+from postroom.events.protocols import EventDispatcher
+from postroom.events.registry import EventRegistry, default_registry
+from postroom.outbox import Outbox
+from postroom.publishers.scopes import application_container, one_line, opened
+
+
+class EventHandlerProvider(Provider):
+    """Gives every handler that is registered. Discover the handlers first."""
+
+    def __init__(self, registry: EventRegistry = default_registry) -> None:
+        super().__init__(scope=Scope.REQUEST)
+        problems = [self._add(handler) for handler in _handlers(registry)]
+        _raise_all("Dishka cannot read", problems)
+
+    def _add(self, handler: type[Any]) -> str | None:
+        try:
+            self.provide(handler)
+        except Exception as error:
+            return _line(handler, error)
+        return None
+
+
+class OutboxProvider(Provider):
+    """Gives an `OutboxEventDispatcher` with the request's session, for `EventDispatcher` too.
+
+    `session` is what your providers give that session for, such as `MainAsyncSession`.
+    """
+
+    def __init__(self, outbox: Outbox, session: Any = AsyncSession) -> None:
+        super().__init__(scope=Scope.REQUEST)
+
+        def dispatcher(of: Any) -> OutboxEventDispatcher:
+            return outbox.dispatcher(of)
+
+        dispatcher.__annotations__["of"] = session
+        self.provide(dispatcher, provides=AnyOf[OutboxEventDispatcher, EventDispatcher])
+
+
+async def check_handlers(
+    container: AsyncContainer, registry: EventRegistry = default_registry
+) -> None:
+    """Build every handler once; raise ConfigurationError that names those which cannot be built.
+
+    Dishka's own check, when a container is made, ends at the first. For all of them at once make
+    it with `skip_validation=True`, and call this at start-up.
+    """
+    problems = [await _problem(container, handler) for handler in _handlers(registry)]
+    _raise_all("the container cannot build", problems)
+
+
+async def _problem(container: AsyncContainer, handler: type[Any]) -> str | None:
+    try:
+        async with opened(application_container(container)) as scope:
+            await scope.get(handler)
+    except Exception as error:
+        return _line(handler, error)
+    return None
+
+
+def _handlers(registry: EventRegistry) -> Iterable[type[Any]]:
+    """Give each handler class once, in order of registration."""
+    entries = chain.from_iterable(registry._handlers.values())
+    return dict.fromkeys(entry.handler for entry in entries)
+
+
+def _raise_all(complaint: str, found: Iterable[str | None]) -> None:
+    problems = [problem for problem in found if problem is not None]
+    if problems:
+        text = "\n".join(f"  {problem}" for problem in problems)
+        raise ConfigurationError(f"{complaint} {len(problems)} of the event handlers:\n{text}")
+
+
+def _line(handler: type[Any], error: BaseException) -> str:
+    return f"{handler.__module__}.{handler.__qualname__}: {one_line(error)}"

@@ -1,0 +1,1 @@
+"""Step 5 of the journey: the ways out."""

@@ -1,0 +1,159 @@
+"""The way out that leads nowhere else: topics and queues in the process, for tests and demos."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from postroom.errors import Outage
+from postroom.outbox import Outbox
+from postroom.publishers.base import DELIVERED, Outcome, Refused
+from postroom.record import ClaimedRecord
+
+KEEP: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A record as its receiver gets it."""
+
+    id: UUID
+    event_type: str
+    payload: Any
+    headers: dict[str, Any]
+    aggregate_type: str | None
+    aggregate_id: str | None
+    position: int
+    event_version: int
+    occurred_at: datetime
+
+    @classmethod
+    def of(cls, record: ClaimedRecord) -> "Message":
+        """Make the message of a record; the two share nothing that can be changed."""
+        return cls(
+            id=record.id,
+            event_type=record.event_type,
+            payload=record.payload,
+            headers=deepcopy(record.headers),
+            aggregate_type=record.aggregate_type,
+            aggregate_id=record.aggregate_id,
+            position=record.position,
+            event_version=record.event_version,
+            occurred_at=record.occurred_at,
+        )
+
+
+class MemoryQueue:
+    """Takes the messages whose event type matches one of its patterns, and keeps the newest."""
+
+    def __init__(self, name: str, *, keep: int | None = KEEP) -> None:
+        self.name = name
+        self.patterns: tuple[str, ...] = ()
+        self._waiting: deque[Message] = deque(maxlen=keep)
+        self._arrival = asyncio.Event()
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What is waiting, the oldest first."""
+        return tuple(self._waiting)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __bool__(self) -> bool:
+        return True  # it is there, be it empty
+
+    async def get(self) -> Message:
+        """Take the oldest message; wait for one where there is none."""
+        while not self._waiting:
+            self._arrival.clear()
+            await self._arrival.wait()
+        return self._waiting.popleft()
+
+    def takes(self, event_type: str) -> bool:
+        """Tell whether a message of this type comes here."""
+        return any(topic_matches(pattern, event_type) for pattern in self.patterns)
+
+    def _put(self, message: Message) -> None:
+        self._waiting.append(message)
+        self._arrival.set()
+
+
+class MemoryPublisher:
+    """A broker in the process: queues bound to event types, or none and a list of everything.
+
+    - `keep`: how many messages the list and each queue hold; the oldest go. None holds them all
+    """
+
+    max_batch = 100
+    max_in_flight = 1000
+
+    def __init__(self, *, keep: int | None = KEEP) -> None:
+        self.outage: str | None = None
+        """Why nothing can be delivered at the moment; set it to see what the relay does then."""
+        self._keep = keep
+        self._queues: dict[str, MemoryQueue] = {}
+        self._delivered: deque[Message] = deque(maxlen=keep)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What has been delivered, to whichever queue, in order."""
+        return tuple(self._delivered)
+
+    def queue(self, name: str, *patterns: str) -> MemoryQueue:
+        """Declare a queue, or bind the one of that name to more patterns: `order.*`, `order.#`.
+
+        From the first queue on, a record that no queue takes is refused.
+        """
+        queue = self._queues.setdefault(name, MemoryQueue(name, keep=self._keep))
+        queue.patterns = tuple(dict.fromkeys([*queue.patterns, *patterns]))
+        return queue
+
+    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
+        """Do nothing: there is nobody to connect to."""
+        self._check_outage()
+
+    async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
+        """Put each record into every queue that takes its event type."""
+        self._check_outage()
+        return [self._deliver(record) for record in records]
+
+    async def close(self) -> None:
+        """Do nothing: what was delivered can be looked at after the relay has stopped."""
+
+    def _deliver(self, record: ClaimedRecord) -> Outcome:
+        takers = [queue for queue in self._queues.values() if queue.takes(record.event_type)]
+        if self._queues and not takers:
+            return Refused(f"no queue takes `{record.event_type}`")
+        self._delivered.append(Message.of(record))
+        for queue in takers:
+            queue._put(Message.of(record))
+        return DELIVERED
+
+    def _check_outage(self) -> None:
+        if self.outage is not None:
+            raise Outage(self.outage)
+
+
+def topic_matches(pattern: str, routing_key: str) -> bool:
+    """Compare as a topic exchange of AMQP does: `*` is one word, `#` any number of them."""
+    words = _words(routing_key)
+    reached = {0}  # how many words the pattern, up to here, can stand for
+    for part in _words(pattern):
+        if part == "#":
+            reached = set(range(min(reached), len(words) + 1))
+        else:
+            reached = {n + 1 for n in reached if n < len(words) and part in ("*", words[n])}
+        if not reached:
+            return False
+    return len(words) in reached
+
+
+def _words(key: str) -> list[str]:
+    return key.split(".") if key else []

@@ -1,0 +1,135 @@
+"""Effectively once: the note that a handler is done commits with what the handler does."""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sqlalchemy import Connection, event, insert
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy.orm import Session, SessionTransaction
+
+from postroom.errors import ConfigurationError, Outage, PostroomError
+from postroom.record import ClaimedRecord
+from postroom.store.receipts import Receipts
+
+log = logging.getLogger(__name__)
+
+
+class AlreadyHandledError(PostroomError):
+    """Raised within a handler's transaction when the handler is done with the record already."""
+
+
+class SessionNote:
+    """Puts a note into the first transaction of a session that commits.
+
+    The note is the first thing in each transaction until then, so that whoever runs the same
+    handler for the same record waits for how it ends.
+    """
+
+    def __init__(self, receipts: Receipts, message_id: str, consumer: str) -> None:
+        self.kept = False
+        """Whether a transaction has committed with the note in it."""
+        self.repeated = False
+        """Whether somebody else's note was there before."""
+        self._receipts = receipts
+        self._receipt = (message_id, consumer)
+        self._session: Session | None = None
+        self._noted_in: SessionTransaction | None = None
+
+    async def follow(self, session: object) -> None:
+        """Watch the transactions of a session, one that has begun included."""
+        if isinstance(session, AsyncSession):
+            await session.run_sync(self._follow)
+        elif isinstance(session, Session):
+            self._follow(session)
+        else:
+            raise ConfigurationError(
+                f"session= stands for a {type(session).__name__}. Name what the container gives"
+                " a Session or an AsyncSession for."
+            )
+
+    def _follow(self, session: Session) -> None:
+        self._session = session
+        for name, listener in self._listeners():
+            event.listen(session, name, listener)
+        root = session.get_transaction()
+        if root is None:
+            return
+        connection = session.connection(bind_arguments={"clause": insert(self._receipts.table)})
+        if self._noted_in is None:  # else it began just now, and was noticed
+            self._write(root, connection)
+
+    def let_go(self) -> None:
+        """Stop watching."""
+        if self._session is not None:
+            for name, listener in self._listeners():
+                event.remove(self._session, name, listener)
+        self._session = None
+
+    def _listeners(self) -> Iterator[tuple[str, Callable[..., Any]]]:
+        yield "after_begin", self._begun
+        yield "before_commit", self._committing
+        yield "after_commit", self._committed
+
+    def _begun(
+        self, session: Session, transaction: SessionTransaction, connection: Connection
+    ) -> None:
+        if transaction.parent is None and not self.kept and self._is_at(session, connection):
+            self._write(transaction, connection)
+
+    def _is_at(self, session: Session, connection: Connection) -> bool:
+        # A session may have several databases; the inbox is in one.
+        return session.get_bind(clause=insert(self._receipts.table)).engine is connection.engine
+
+    def _write(self, root: SessionTransaction, connection: Connection) -> None:
+        if connection._is_autocommit_isolation():
+            raise ConfigurationError(
+                "the session of a handler is in AUTOCOMMIT, so that the note of it would stay when"
+                " the handler fails. Give handlers a session with transactions."
+            )
+        self._noted_in = root
+        self.repeated = not self._receipts.note(connection, *self._receipt)
+        self._refuse_repetition()
+
+    def _refuse_repetition(self) -> None:
+        if self.repeated:
+            raise AlreadyHandledError("{1} is done with {0} already".format(*self._receipt))
+
+    def _committing(self, session: Session) -> None:
+        self._refuse_repetition()  # again: the handler may have caught the first one, and gone on
+
+    def _committed(self, session: Session) -> None:
+        is_root = not session.in_nested_transaction()  # a savepoint "commits" as well
+        if is_root and session.get_transaction() is self._noted_in:
+            self.kept = True
+
+
+class Notes:
+    """Which handlers are done with which records, in the inbox beside the outbox."""
+
+    def __init__(self, receipts: Receipts, engine: AsyncEngine) -> None:
+        self._receipts = receipts
+        self._engine = engine
+
+    async def done(self, record: ClaimedRecord) -> frozenset[str]:
+        """Name the handlers that are done with a record."""
+        statement = self._receipts.consumers(str(record.id))
+        try:
+            async with self._engine.connect() as connection:
+                return frozenset(await connection.scalars(statement))
+        except Exception as error:
+            table = self._receipts.table.fullname
+            raise Outage(f"table `{table}` cannot be read: {error}") from error
+
+    async def add(self, record: ClaimedRecord, handler: str) -> None:
+        """Note that a handler is done with a record, in a transaction of its own."""
+        try:
+            async with self._engine.begin() as connection:
+                await connection.run_sync(self._receipts.note, str(record.id), handler)
+        except Exception:
+            # The handler is done all the same. It is repeated only if the record is.
+            log.warning("cannot note that %s is done with %s", handler, record.id, exc_info=True)
+
+    def with_session(self, record: ClaimedRecord, handler: str) -> SessionNote:
+        """Make a note that goes into the handler's own transaction."""
+        return SessionNote(self._receipts, str(record.id), handler)

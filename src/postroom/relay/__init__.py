@@ -1,0 +1,1 @@
+"""Step 4 of the journey: claimed, delivered, settled."""

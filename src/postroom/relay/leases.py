@@ -1,0 +1,72 @@
+"""The leases of a lane, and until when, by its own clock, it may rely on them."""
+
+from collections.abc import Callable, Iterable
+
+from postroom.record import ClaimedRecord
+from postroom.store.base import Lease
+
+MARGIN = 0.2
+"""The part of a lease, at its end, in which nothing new is started."""
+CAUTIOUS_AFTER = 2
+"""From so many crashes in a row on, the records of a partition go one by one."""
+
+
+class Leases:
+    """Decides; does no I/O."""
+
+    def __init__(self) -> None:
+        self._leases: dict[int, Lease] = {}
+        self._deadline = 0.0
+        self.retiring: frozenset[int] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def renew(self, leases: Iterable[Lease], *, asked_at: float, seconds: float) -> None:
+        """Take what a poll gave; it counts from before the poll was sent."""
+        self._leases = {lease.partition: lease for lease in leases}
+        self._deadline = asked_at + (1 - MARGIN) * seconds
+
+    def retire(self, share: int, use: Callable[[int], int]) -> None:
+        """Choose what to give up when others are there to take it: what is least in use."""
+        surplus = len(self._leases) - share
+        self.retiring = frozenset(sorted(self._leases, key=use)[: max(0, surplus)])
+
+    def alive(self, now: float) -> bool:
+        """Tell whether anything new may be started."""
+        return now < self._deadline
+
+    def covers(self, record: ClaimedRecord) -> bool:
+        """Tell whether a record was claimed under a lease that is held still."""
+        lease = self._leases.get(record.partition)
+        return lease is not None and lease.token == record.token
+
+    def tokens(self) -> dict[int, int]:
+        """Give the partitions to claim from, with their tokens."""
+        return {
+            lease.partition: lease.token
+            for lease in self._leases.values()
+            if lease.partition not in self.retiring
+        }
+
+    def cautious(self, partition: int) -> bool:
+        """Tell whether the records of a partition go one by one."""
+        lease = self._leases.get(partition)
+        return lease is not None and lease.crash_count >= CAUTIOUS_AFTER
+
+    def crashes_of(self, record: ClaimedRecord) -> int:
+        """Count the crashes while this very record was being delivered alone."""
+        lease = self._leases.get(record.partition)
+        if lease is None or lease.suspect != record.position:
+            return 0
+        return lease.suspect_crashes
+
+    def calm(self, partition: int) -> None:
+        """Forget the crashes of a partition."""
+        if partition in self._leases:
+            token = self._leases[partition].token
+            self._leases[partition] = Lease(partition=partition, token=token)
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        self._leases, self._deadline, self.retiring = {}, 0.0, frozenset()

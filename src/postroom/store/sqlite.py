@@ -1,0 +1,147 @@
+"""The store in a SQLite file: one writer at a time, and none while a delivery is under way."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import StaticPool, text
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from postroom.errors import ConfigurationError
+from postroom.store.base import Lease, Poll
+from postroom.store.flavours import SQLiteFlavour
+from postroom.store.rows import moment
+from postroom.store.sql import SqlStore
+from postroom.store.statements import Names
+
+BUSY_TIMEOUT = 5000
+"""Milliseconds to wait for another writer."""
+WAL_PAUSE = 50
+"""Milliseconds between attempts to change the file's mode."""
+
+
+class PollStatements:
+    """Who serves which partition, in steps."""
+
+    def __init__(self, n: Names) -> None:
+        sql = SQLiteFlavour()
+        # What is there for whom: all that an idle relay asks.
+        self.look = text(f"""SELECT l.*, :now AS now,
+            EXISTS (SELECT 1 FROM {n.records} WHERE ready AND partition = l.partition) AS is_ready,
+            (SELECT min(due_at) FROM {n.records}
+                WHERE due_at IS NOT NULL AND partition = l.partition) AS due_at
+            FROM {n.leases} l""")
+        self.keep = text(f"""UPDATE {n.leases} SET leased_until = {sql.after(":lease")},
+            served_at = :now WHERE worker = :worker AND partition {sql.among("partitions")}
+            RETURNING *""")
+        self.give_back = text(f"""UPDATE {n.leases} SET worker = NULL, leased_until = NULL,
+            crash_count = 0, suspect = NULL, suspect_crashes = 0
+            WHERE worker = :worker AND partition {sql.not_among("partitions")}""")
+        self.take = text(f"""UPDATE {n.leases} SET worker = :worker, token = token + 1,
+            leased_until = {sql.after(":lease")}, served_at = :now,
+            crash_count = crash_count + (worker IS NOT NULL),
+            suspect_crashes = suspect_crashes + (worker IS NOT NULL AND suspect IS NOT NULL)
+            WHERE partition {sql.among("partitions")} AND (worker IS NULL
+                OR (worker <> :worker AND leased_until < :now))
+            RETURNING *""")
+
+
+class SQLiteStore(SqlStore):
+    """One relay takes everything; a second one on the same file takes over when it stops."""
+
+    flavour = SQLiteFlavour()
+    valid_json = False
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        if isinstance(self.engine.pool, StaticPool):
+            raise ConfigurationError(
+                "a relay cannot share the one connection of an in-memory SQLite database with the"
+                " application. Use a file: sqlite+aiosqlite:///shop.db."
+            )
+        self._alone = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._poll = PollStatements(self._names)
+
+    async def open(self) -> None:
+        """Let readers and the writer not wait for each other, then see `Store.open`."""
+        async with self.statement() as connection:
+            for patience in range(BUSY_TIMEOUT // WAL_PAUSE, -1, -1):
+                try:
+                    await connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+                    break
+                except OperationalError:  # this one does not wait for others by itself
+                    if patience == 0:
+                        raise
+                    await asyncio.sleep(WAL_PAUSE / 1000)
+        await super().open()
+
+    @asynccontextmanager
+    async def statement(self) -> AsyncIterator[AsyncConnection]:
+        """See `GateKeeper.statement`."""
+        async with self._alone.connect() as connection:
+            await connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_TIMEOUT}")
+            yield connection
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """Take the write lock at once: to ask for it after a read is to be refused."""
+        async with self.statement() as connection:
+            await connection.exec_driver_sql("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                await connection.exec_driver_sql("ROLLBACK")
+                raise
+            await connection.exec_driver_sql("COMMIT")
+
+    async def poll(
+        self,
+        worker: str,
+        *,
+        busy: Collection[int] = (),
+        retiring: Collection[int] = (),
+        lease: timedelta,
+    ) -> Poll:
+        """See `Store.poll`. There is no share: SQLite has one writer, however many workers."""
+        async with self.statement() as connection:
+            rows = (await self._run(connection, self._poll.look)).all()
+        waiting = {row.partition for row in rows if row.is_ready or _is_due(row)}
+        leases: list[Lease] = []
+        if waiting or any(row.worker == worker for row in rows):
+            wanted = (waiting - set(retiring)) | set(busy)
+            leases = await self._take(worker, wanted, lease)
+        due = [
+            moment(row.due_at) - moment(row.now) for row in rows if row.due_at and not _is_due(row)
+        ]
+        return Poll(leases=tuple(leases), waiting=len(waiting), next_due=min(due, default=None))
+
+    async def _take(
+        self, worker: str, partitions: Collection[int], lease: timedelta
+    ) -> list[Lease]:
+        values = {
+            "worker": worker,
+            "lease": lease.total_seconds(),
+            "partitions": self.flavour.numbers(partitions),
+        }
+        async with self.transaction() as connection:
+            kept = (await self._run(connection, self._poll.keep, **values)).all()
+            await self._run(connection, self._poll.give_back, **values)
+            taken = (await self._run(connection, self._poll.take, **values)).all()
+        return [_lease(row) for row in (*kept, *taken)]
+
+
+def _is_due(row: Any) -> bool:
+    return bool(row.due_at and row.due_at <= row.now)
+
+
+def _lease(row: Any) -> Lease:
+    return Lease(
+        partition=row.partition,
+        token=row.token,
+        crash_count=row.crash_count,
+        suspect=row.suspect,
+        suspect_crashes=row.suspect_crashes,
+    )

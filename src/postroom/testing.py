@@ -1,0 +1,145 @@
+"""What users need to test their own code: no broker, no server, no sleep.
+
+```python
+from postroom.testing import RecordingPublisher, delivered  # the second is a fixture of pytest
+
+@pytest.fixture
+def publisher():
+    return RecordingPublisher()
+
+@pytest.fixture
+def relay(outbox, engine, publisher):
+    return OutboxRelay(outbox, engine, publisher)
+
+async def test_an_order_is_announced(client, delivered, publisher):
+    await client.post("/orders", json={…})
+    await delivered()
+    publisher.assert_published("OrderPlaced", total=99)
+```
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from postroom.publishers.base import Outcome, Refused
+from postroom.publishers.memory import MemoryPublisher, Message
+from postroom.record import ClaimedRecord
+from postroom.relay.office import Tally
+from postroom.relay.relay import OutboxRelay
+
+__all__ = ["FakeClock", "RecordingPublisher", "delivered"]
+
+
+@pytest.fixture
+def delivered(relay: OutboxRelay) -> Callable[[], Awaitable[Tally]]:
+    """Deliver everything pending, now: `await delivered()`. Uses your fixture `relay`."""
+    return relay.run_once
+
+
+class FakeClock:
+    """A clock that can be moved on, the database's with it: `OutboxRelay(…, clock=clock)`.
+
+    It goes on ticking by itself, so that whatever waits for a moment still gets there.
+    """
+
+    def __init__(self) -> None:
+        self._shift = timedelta()
+        self._moved = asyncio.Event()
+
+    def advance(self, by: timedelta) -> None:
+        """Let time pass. Call it in the event loop of the relay."""
+        self._shift += by
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        return time.monotonic() + self._shift.total_seconds()
+
+    def shift(self) -> timedelta:
+        """See `Clock`."""
+        return self._shift
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        """See `Clock`."""
+        deadline = self.monotonic() + seconds
+        while not event.is_set() and (left := deadline - self.monotonic()) > 0:
+            await _first(event, self._moved, left)
+
+
+class RecordingPublisher(MemoryPublisher):
+    """A `MemoryPublisher` that can be told to refuse, and asked what it got.
+
+    Set `outage` to a reason for nothing to be delivered, and to None again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(keep=None)
+        self._refusals: dict[str, deque[Refused]] = {}
+
+    def refuse(
+        self, event_type: str, reason: str = "refused", *, times: int = 1, permanent: bool = False
+    ) -> None:
+        """Refuse the next so many deliveries of an event type."""
+        refusals = self._refusals.setdefault(event_type, deque())
+        refusals.extend([Refused(reason, permanent)] * times)
+
+    async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
+        """Deliver what is not to be refused."""
+        self._check_outage()
+        refused = {record: self._refusal(record) for record in records}
+        accepted = [record for record in records if refused[record] is None]
+        outcomes = iter(await super().publish(accepted))
+        return [refused[record] or next(outcomes) for record in records]
+
+    def published(self, event_type: str, /, **payload: Any) -> list[Message]:
+        """Give the messages of an event type whose payload has these values."""
+        return [
+            message
+            for message in self.messages
+            if message.event_type == event_type and _has(message.payload, payload)
+        ]
+
+    def assert_published(self, event_type: str, /, **payload: Any) -> Message:
+        """Expect exactly one such message, and give it."""
+        found = self.published(event_type, **payload)
+        assert len(found) == 1, self._complaint(event_type, payload, f"{len(found)} times")  # noqa: S101
+        return found[0]
+
+    def assert_not_published(self, event_type: str, /, **payload: Any) -> None:
+        """Expect no such message."""
+        found = self.published(event_type, **payload)
+        assert not found, self._complaint(event_type, payload, f"{len(found)} times")  # noqa: S101
+
+    def clear(self) -> None:
+        """Forget what was delivered."""
+        self._delivered.clear()
+
+    def _refusal(self, record: ClaimedRecord) -> Refused | None:
+        refusals = self._refusals.get(record.event_type)
+        return refusals.popleft() if refusals else None
+
+    def _complaint(self, event_type: str, payload: dict[str, Any], how_often: str) -> str:
+        got = "\n".join(f"  {each.event_type} {each.payload}" for each in self.messages)
+        return f"{event_type} {payload or ''} was published {how_often}. There was:\n{got}"
+
+
+def _has(document: Any, values: dict[str, Any]) -> bool:
+    return isinstance(document, dict) and all(
+        name in document and document[name] == value for name, value in values.items()
+    )
+
+
+async def _first(event: asyncio.Event, other: asyncio.Event, seconds: float) -> None:
+    waits = [asyncio.ensure_future(each.wait()) for each in (event, other)]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()

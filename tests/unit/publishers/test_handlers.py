@@ -1,0 +1,418 @@
+"""Records to handlers in this process: what each of them gets, and what becomes of the record."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import NullPool
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from postroom import (
+    ConfigurationError,
+    DomainEvent,
+    Event,
+    EventRegistry,
+    UntypedEvent,
+)
+from postroom.errors import ConnectionLostError, Outage, UndeliverableError
+from postroom.publishers.base import DELIVERED, Outcome, Publisher, Refused
+from postroom.publishers.handlers import HandlersPublisher
+from postroom.publishers.scopes import Scope
+from postroom.record import ClaimedRecord
+from tests.support.claims import claimed
+from tests.support.shop import outbox
+
+# Nothing answers there: a handler that is alone needs no database.
+NOWHERE = create_async_engine("postgresql+asyncpg://nobody@127.0.0.1:1/none", poolclass=NullPool)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderPlaced(DomainEvent, aggregate="order", key="number"):
+    number: int
+    lines: list[str]
+
+
+class Recording:
+    """A handler that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.got: list[Any] = []
+
+    def __call__(self) -> "Recording":
+        return self
+
+    async def handle(self, event: Any) -> None:
+        self.got.append(event)
+
+
+class Raising:
+    """A handler that fails."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    async def handle(self, event: Any) -> None:
+        raise self.error
+
+
+@pytest.fixture
+def registry() -> EventRegistry:
+    registry = EventRegistry()
+    registry.register(OrderPlaced)
+    return registry
+
+
+def order() -> OrderPlaced:
+    return OrderPlaced(number=7, lines=["tea"])
+
+
+def add(registry: EventRegistry, handler: Any, event: type | str = OrderPlaced) -> type[Any]:
+    """Register a handler class whose instances are always this object."""
+
+    class Handler:
+        def __new__(cls) -> Any:
+            return handler
+
+    Handler.__qualname__ = f"{type(handler).__name__}{len(registry._handlers)}"
+    registry.handles(event, name=f"shop.{type(handler).__name__}")(Handler)
+    return Handler
+
+
+async def deliver(
+    registry: EventRegistry, record: ClaimedRecord | Event, **options: Any
+) -> Outcome:
+    publisher: Publisher = HandlersPublisher(registry=registry, **options)
+    await publisher.open(outbox, NOWHERE)
+    one = record if isinstance(record, ClaimedRecord) else claimed(record)
+    [outcome] = await publisher.publish([one])
+    await publisher.close()
+    return outcome
+
+
+def refusal(outcome: Outcome) -> Refused:
+    assert isinstance(outcome, Refused)
+    return outcome
+
+
+async def test_a_handler_of_a_class_gets_an_event_equal_to_the_original(
+    registry: EventRegistry,
+) -> None:
+    handler, event = Recording(), order()
+    add(registry, handler)
+    assert await deliver(registry, event) == DELIVERED
+    assert handler.got == [event]
+
+
+async def test_a_handler_of_a_name_gets_an_untyped_event(registry: EventRegistry) -> None:
+    handler = Recording()
+    add(registry, handler, "parcel.sent")
+    event = UntypedEvent(
+        event_type="parcel.sent", aggregate_type="parcel", aggregate_id="9", payload={"kg": 2}
+    )
+    assert await deliver(registry, event) == DELIVERED
+    assert handler.got == [event]
+
+
+async def test_a_class_that_is_handled_by_its_name_alone_need_not_be_rebuilt(
+    registry: EventRegistry,
+) -> None:
+    handler = Recording()
+    add(registry, handler, "OrderPlaced")
+    assert await deliver(registry, claimed(order(), payload_json="{}")) == DELIVERED
+    assert handler.got[0].payload == {}
+
+
+async def test_one_handler_of_a_class_and_of_its_name_runs_once(registry: EventRegistry) -> None:
+    handler, event = Recording(), order()
+    handler_class = add(registry, handler)
+    registry.handles("OrderPlaced", name="shop.Recording")(handler_class)
+    assert await deliver(registry, event) == DELIVERED
+    assert handler.got == [event]
+
+
+async def test_two_handlers_by_one_name_are_refused(registry: EventRegistry) -> None:
+    add(registry, Recording())
+    add(registry, Recording(), "OrderPlaced")
+    outcome = refusal(await deliver(registry, order()))
+    assert "two handlers of OrderPlaced are called 'shop.Recording'" in outcome.reason
+    assert not outcome.permanent
+
+
+async def test_the_envelope_of_the_middleware_is_no_hindrance(registry: EventRegistry) -> None:
+    handler, event = Recording(), order()
+    add(registry, handler)
+    plain = claimed(event)
+    enveloped = {**plain.payload, "timestamp": "2026-01-05T12:00:00Z", "user_id": "u1"}
+    assert await deliver(registry, claimed(event, payload_json=json.dumps(enveloped))) == DELIVERED
+    assert handler.got == [event]
+
+
+async def test_a_payload_is_read_at_the_version_of_its_record(registry: EventRegistry) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Moved(DomainEvent, version=2):
+        to: str
+
+    handler, event = Recording(), Moved(to="Rome")
+    add(registry, handler, Moved)
+    registry.upcasts(Moved, version=1)(lambda old: {**old, "to": old["town"]})
+    old = {"town": "Bath", "event_id": str(event.event_id), "event_version": 2}
+    record = claimed(event, event_version=1, payload_json=json.dumps(old))
+    assert await deliver(registry, record) == DELIVERED
+    assert handler.got[0].to == "Bath"
+
+
+async def test_a_type_that_nobody_knows_is_refused_for_good(registry: EventRegistry) -> None:
+    stranger = UntypedEvent(event_type="stranger", payload={})
+    outcome = refusal(await deliver(registry, stranger))
+    assert "no event class is registered as 'stranger'" in outcome.reason
+    assert outcome.permanent
+
+
+@pytest.mark.parametrize("payload", ['{"number": "seven"}', "[]", "{"])
+@pytest.mark.parametrize("handled", [OrderPlaced, "OrderPlaced"])
+async def test_a_payload_that_does_not_fit_is_refused_for_good(
+    registry: EventRegistry, payload: str, handled: type | str
+) -> None:
+    if handled == "OrderPlaced" and payload.startswith('{"'):
+        payload = '"text"'
+    add(registry, Recording(), handled)
+    outcome = refusal(await deliver(registry, claimed(order(), payload_json=payload)))
+    assert "OrderPlaced" in outcome.reason
+    assert outcome.permanent
+
+
+async def test_a_class_without_a_handler_is_delivered_in_silence(
+    registry: EventRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await deliver(registry, order()) == DELIVERED
+    assert caplog.records == []
+
+
+async def test_a_failure_names_the_handler_and_the_error(
+    registry: EventRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    add(registry, Raising(RuntimeError("no tea")))
+    event = order()
+    outcome = await deliver(registry, event)
+    assert outcome == Refused("shop.Raising: RuntimeError: no tea")
+    [line] = caplog.records
+    assert line.levelno == logging.ERROR
+    assert "shop.Raising" in line.getMessage()
+    assert f"OrderPlaced, record {event.event_id}" in line.getMessage()
+    assert "RuntimeError: no tea" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+async def test_what_can_never_be_delivered_is_refused_for_good(registry: EventRegistry) -> None:
+    add(registry, Raising(UndeliverableError("the customer is dead")))
+    outcome = refusal(await deliver(registry, order()))
+    assert outcome.permanent
+    assert "the customer is dead" in outcome.reason
+
+
+@pytest.mark.parametrize("error", [Outage("bank closed"), ConnectionLostError("bank closed")])
+async def test_an_outage_is_no_answer_about_the_record(
+    registry: EventRegistry, error: Outage
+) -> None:
+    add(registry, Raising(error))
+    with pytest.raises(Outage, match=r"shop\.Raising: bank closed") as caught:
+        await deliver(registry, order())
+    assert type(caught.value) is Outage
+
+
+async def test_several_handlers_cannot_do_without_the_inbox(registry: EventRegistry) -> None:
+    add(registry, Recording())
+    add(registry, Raising(ValueError()))
+    with pytest.raises(Outage, match="`outbox_inbox` cannot be read"):
+        await deliver(registry, order())
+
+
+class Sleeping:
+    """A handler that never ends by itself."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.cancelled = False
+
+    async def handle(self, event: Any) -> None:
+        self.started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+
+
+async def test_a_handler_that_takes_too_long_is_refused(registry: EventRegistry) -> None:
+    handler = Sleeping()
+    add(registry, handler)
+    outcome = await deliver(registry, order(), timeout=timedelta(milliseconds=1))
+    assert outcome == Refused("shop.Sleeping: TimeoutError: took longer than 0:00:00.001000")
+    assert handler.cancelled
+
+
+async def test_a_time_out_of_the_handlers_own_making_is_told_as_it_is(
+    registry: EventRegistry,
+) -> None:
+    add(registry, Raising(TimeoutError("the bank is slow")))
+    assert "the bank is slow" in refusal(await deliver(registry, order())).reason
+
+
+async def test_a_cancelled_delivery_cancels_its_handlers(registry: EventRegistry) -> None:
+    handler = Sleeping()
+    add(registry, handler)
+    delivery = asyncio.create_task(deliver(registry, order(), timeout=None))
+    await handler.started.wait()
+    delivery.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await delivery
+    assert handler.cancelled
+
+
+async def test_a_handler_whose_own_work_is_cancelled_has_failed(registry: EventRegistry) -> None:
+    add(registry, Raising(asyncio.CancelledError()))
+    assert await deliver(registry, order()) == Refused("shop.Raising: CancelledError")
+
+
+async def test_a_plain_method_will_do(registry: EventRegistry) -> None:
+    got: list[Any] = []
+
+    class Plain:
+        def handle(self, event: Any) -> None:
+            got.append(event)
+
+    registry.handles(OrderPlaced)(Plain)
+    assert await deliver(registry, event := order()) == DELIVERED
+    assert got == [event]
+
+
+class Opened(Recording):
+    """A handler that has to be opened and closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = False
+
+    async def handle(self, event: Any) -> None:
+        assert self.open
+        await super().handle(event)
+
+    @asynccontextmanager
+    async def lasting(self) -> AsyncIterator["Opened"]:
+        self.open = True
+        yield self
+        self.open = False
+
+
+async def awaited(handler: Opened) -> Opened:
+    handler.open = True
+    return handler
+
+
+def at_once(handler: Opened) -> Opened:
+    handler.open = True
+    return handler
+
+
+@pytest.mark.parametrize(
+    ("make", "stays_open"), [(at_once, True), (awaited, True), (Opened.lasting, False)]
+)
+async def test_a_factory_gives_a_handler_in_any_way(
+    registry: EventRegistry, make: Callable[[Opened], Any], stays_open: bool
+) -> None:
+    handler, asked = Opened(), []
+
+    def factory(handler_class: type[Any]) -> Any:
+        asked.append(handler_class)
+        return make(handler)
+
+    handler_class = add(registry, handler)
+    assert await deliver(registry, order(), factory=factory) == DELIVERED
+    assert (asked, len(handler.got), handler.open) == ([handler_class], 1, stays_open)
+
+
+async def test_a_handler_that_cannot_be_built_is_refused_by_name(registry: EventRegistry) -> None:
+    class Needy:
+        def __init__(self, unit_of_work: Any) -> None: ...
+
+    registry.handles(OrderPlaced)(Needy)
+    outcome = refusal(await deliver(registry, order()))
+    assert "Needy cannot be built: TypeError" in outcome.reason
+    assert "unit_of_work" in outcome.reason
+    assert not outcome.permanent
+
+
+async def test_an_outage_may_show_while_a_handler_is_built(registry: EventRegistry) -> None:
+    def factory(handler_class: type[Any]) -> Any:
+        raise Outage("no line")
+
+    add(registry, Recording())
+    with pytest.raises(Outage, match="no line"):
+        await deliver(registry, order(), factory=factory)
+
+
+class ClosingBadly:
+    """A container whose scopes break when they close."""
+
+    def __init__(self, handler: Any) -> None:
+        self._handler = handler
+
+    @asynccontextmanager
+    async def __call__(self) -> AsyncIterator[Scope]:
+        try:
+            yield self
+        finally:
+            raise OSError("cannot close")
+
+    async def get(self, dependency_type: Any, /) -> Any:
+        return self._handler
+
+
+async def test_a_scope_that_cannot_be_closed_is_a_failure(registry: EventRegistry) -> None:
+    add(registry, Recording())
+    outcome = await deliver(registry, order(), container=ClosingBadly(Recording()))
+    assert outcome == Refused("shop.Recording: OSError: cannot close")
+
+
+async def test_a_scope_that_cannot_be_closed_does_not_hide_why(registry: EventRegistry) -> None:
+    add(registry, Recording())
+    container = ClosingBadly(Raising(Outage("bank closed")))
+    with pytest.raises(Outage, match="bank closed"):
+        await deliver(registry, order(), container=container)
+
+
+async def test_the_registry_is_that_of_the_outbox_unless_told_otherwise() -> None:
+    publisher = HandlersPublisher()
+    await publisher.open(outbox, NOWHERE)
+    assert publisher._registry is outbox.settings.registry
+
+
+def test_a_handler_may_take_a_minute_and_records_are_settled_one_by_one() -> None:
+    publisher = HandlersPublisher(max_in_flight=3)
+    assert (publisher.max_batch, publisher.max_in_flight) == (1, 3)
+    assert publisher._timeout == timedelta(minutes=5)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"container": ClosingBadly(None), "factory": Recording}, "not from both"),
+        ({"session": Recording}, "there is no container"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    options: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        HandlersPublisher(**options)
+
+
+async def test_a_publisher_that_is_not_open_says_so() -> None:
+    with pytest.raises(ConfigurationError, match="opened before"):
+        await HandlersPublisher().publish([claimed(order())])

@@ -1,0 +1,195 @@
+"""The broker in the process: its topics, its queues, and what it keeps."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from postroom import UntypedEvent
+from postroom.errors import Outage
+from postroom.publishers.base import DELIVERED, Publisher, Refused
+from postroom.publishers.memory import MemoryPublisher, MemoryQueue, topic_matches
+from postroom.record import ClaimedRecord
+from tests.support.claims import claimed
+
+# As the AMQP 0-9-1 specification has it, and RabbitMQ where that is silent (empty words).
+MATCHES = [
+    ("order.placed", "order.placed", True),
+    ("order.placed", "order.paid", False),
+    ("order.placed", "order", False),
+    ("order.placed", "order.placed.now", False),
+    ("order.placed", "orderxplaced", False),
+    ("Order", "order", False),
+    ("order.*", "order.placed", True),
+    ("order.*", "order", False),
+    ("order.*", "order.line.added", False),
+    ("*", "order", True),
+    ("*", "order.placed", False),
+    ("*.placed", "order.placed", True),
+    ("*.placed", "placed", False),
+    ("*.*", "order.placed", True),
+    ("order.*.added", "order.line.added", True),
+    ("order.*.added", "order.added", False),
+    ("#", "order", True),
+    ("#", "order.line.added", True),
+    ("#", "", True),
+    ("order.#", "order", True),
+    ("order.#", "order.placed", True),
+    ("order.#", "order.line.added", True),
+    ("order.#", "orders.placed", False),
+    ("#.added", "added", True),
+    ("#.added", "order.line.added", True),
+    ("#.added", "order.line.added.now", False),
+    ("order.#.added", "order.added", True),
+    ("order.#.added", "order.a.b.added", True),
+    ("order.#.added", "order.added.a", False),
+    ("#.line.#", "order.line.added", True),
+    ("#.line.#", "line", True),
+    ("#.line.#", "order.lines", False),
+    ("#.*", "order", True),
+    ("*.#", "order.placed", True),
+    ("#.#", "order", True),
+    ("#.*.#", "", False),
+    ("*", "", False),
+    ("", "", True),
+    ("", "order", False),
+    ("order.*", "order.", True),
+    ("order.*.added", "order..added", True),
+    ("order*", "order.placed", False),
+    ("order#", "order.placed", False),
+    ("order.pl*", "order.placed", False),
+    ("order.[a-z]+", "order.placed", False),
+]
+
+
+def record(event_type: str = "order.placed", **values: Any) -> ClaimedRecord:
+    return claimed(UntypedEvent(event_type=event_type, payload={"n": 1}), **values)
+
+
+def types(queue: MemoryQueue | MemoryPublisher) -> list[str]:
+    return [message.event_type for message in queue.messages]
+
+
+@pytest.mark.parametrize(("pattern", "key", "does"), MATCHES)
+def test_a_pattern_matches_as_a_topic_exchange_does(pattern: str, key: str, does: bool) -> None:
+    assert topic_matches(pattern, key) is does
+
+
+def test_a_pattern_of_many_hashes_costs_no_more_than_others() -> None:
+    assert not topic_matches("#.a." * 60 + "b", ".".join("a" * 120))
+
+
+async def test_it_is_a_publisher() -> None:
+    publisher: Publisher = MemoryPublisher()  # mypy proves the protocol
+    assert (publisher.max_batch, publisher.max_in_flight) == (100, 1000)
+
+
+async def test_without_a_queue_it_keeps_everything() -> None:
+    publisher = MemoryPublisher()
+    outcomes = await publisher.publish([record("order.placed"), record("x")])
+    assert outcomes == [DELIVERED, DELIVERED]
+    assert types(publisher) == ["order.placed", "x"]
+
+
+async def test_a_message_goes_to_every_queue_that_takes_it_and_there_once() -> None:
+    publisher = MemoryPublisher()
+    orders = publisher.queue("orders", "order.*", "*.placed")
+    audit = publisher.queue("audit", "#")
+    lines = publisher.queue("lines", "order.line.*")
+    await publisher.publish([record("order.placed"), record("order.line.added")])
+    assert types(orders) == ["order.placed"]
+    assert types(audit) == types(publisher) == ["order.placed", "order.line.added"]
+    assert types(lines) == ["order.line.added"]
+
+
+async def test_what_no_queue_takes_is_refused_for_now() -> None:
+    publisher = MemoryPublisher()
+    publisher.queue("orders", "order.*")
+    outcomes = await publisher.publish([record("invoice.sent"), record("order.placed")])
+    assert outcomes == [Refused("no queue takes `invoice.sent`"), DELIVERED]
+    assert types(publisher) == ["order.placed"]
+    publisher.queue("invoices", "invoice.*")
+    assert await publisher.publish([record("invoice.sent")]) == [DELIVERED]
+
+
+async def test_a_queue_that_is_bound_to_nothing_takes_nothing() -> None:
+    publisher = MemoryPublisher()
+    queue = publisher.queue("orders")
+    assert await publisher.publish([record("orders")]) == [Refused("no queue takes `orders`")]
+    assert len(queue) == 0
+
+
+async def test_a_queue_that_is_declared_again_is_bound_to_more() -> None:
+    publisher = MemoryPublisher()
+    queue = publisher.queue("orders", "order.placed")
+    await publisher.publish([record("order.placed")])
+    assert publisher.queue("orders", "order.paid", "order.placed") is queue
+    assert queue.patterns == ("order.placed", "order.paid")
+    await publisher.publish([record("order.paid")])
+    assert types(queue) == ["order.placed", "order.paid"]
+
+
+async def test_messages_are_taken_in_order() -> None:
+    publisher = MemoryPublisher()
+    queue = publisher.queue("all", "#")
+    await publisher.publish([record("a"), record("b")])
+    assert len(queue) == 2
+    assert [(await queue.get()).event_type for _ in range(2)] == ["a", "b"]
+    assert len(queue) == 0
+    assert types(publisher) == ["a", "b"]
+
+
+async def test_a_queue_is_there_when_it_is_empty() -> None:
+    assert MemoryPublisher().queue("orders")
+
+
+async def test_who_takes_from_an_empty_queue_waits_for_a_message() -> None:
+    publisher = MemoryPublisher()
+    queue = publisher.queue("all", "#")
+    takers = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    takers[0].cancel()
+    await publisher.publish([record("a"), record("b"), record("c")])
+    async with asyncio.timeout(5):
+        taken = [message.event_type for message in await asyncio.gather(*takers[1:])]
+    assert taken == ["a", "b"]
+    assert types(queue) == ["c"]
+
+
+async def test_it_keeps_the_newest_messages_and_no_more_than_it_is_told() -> None:
+    publisher = MemoryPublisher(keep=2)
+    queue = publisher.queue("all", "#")
+    outcomes = await publisher.publish([record(name) for name in "abc"])
+    assert outcomes == [DELIVERED] * 3
+    assert types(publisher) == types(queue) == ["b", "c"]
+
+
+async def test_it_has_a_limit_unless_it_is_told_to_have_none() -> None:
+    bounded, boundless = MemoryPublisher(), MemoryPublisher(keep=None)
+    records = [record()] * 10_001
+    for publisher in (bounded, boundless):
+        await publisher.publish(records)
+    assert (len(bounded.messages), len(boundless.messages)) == (10_000, 10_001)
+
+
+async def test_receivers_share_nothing_that_can_be_changed() -> None:
+    publisher = MemoryPublisher()
+    first, second = publisher.queue("first", "#"), publisher.queue("second", "#")
+    sent = record(headers={"trace": ["00-1"]})
+    await publisher.publish([sent])
+    message = await first.get()
+    message.payload["n"] = 2
+    message.headers["trace"].append("changed")
+    other = await second.get()
+    assert (other.payload, other.headers) == ({"n": 1}, {"trace": ["00-1"]})
+    assert sent.headers == {"trace": ["00-1"]}
+
+
+async def test_an_outage_can_be_staged() -> None:
+    publisher = MemoryPublisher()
+    publisher.outage = "the cable is out"
+    with pytest.raises(Outage, match="the cable is out"):
+        await publisher.publish([record()])
+    publisher.outage = None
+    assert await publisher.publish([record()]) == [DELIVERED]
+    assert len(publisher.messages) == 1
