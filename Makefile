@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint check format requirements services bench clean
+.PHONY: help demo test chaos lint check format requirements services bench drain clean
 
 BIN := .venv/bin
 BASE := .venv/.base-installed
@@ -35,6 +35,9 @@ demo: $(BASE)  ## Show what postroom does, on SQLite, in a few seconds
 test: $(DEV) services  ## Run every test and measure the coverage of branches
 	@$(BIN)/pytest -n $(JOBS) $(or $(ARGS),--cov)
 
+chaos: $(DEV) services  ## Kill, freeze and cut off relays for some minutes; the tests have a short version
+	@POSTROOM_CHAOS=full $(BIN)/pytest -n $(JOBS) tests/chaos $(ARGS)
+
 lint: $(DEV)  ## Check format, style, types and the direction of imports
 	@$(BIN)/ruff format --check --quiet --diff $(CODE)
 	@$(BIN)/ruff check --quiet $(CODE)
@@ -53,8 +56,12 @@ requirements: $(DEV) services  ## Print which tests prove which requirement
 services: $(DEV)  ## Find, start or install PostgreSQL and RabbitMQ for the tests
 	@$(BIN)/python -m scripts.services
 
-bench: $(DEV) services  ## Measure what capturing an event costs
+bench: $(DEV) services  ## Measure what capturing an event costs, and what a claim does
 	@$(BIN)/python -m benchmarks.capture $(ARGS)
+	@$(BIN)/python -m benchmarks.claim $(ARGS)
+
+drain: $(DEV) services  ## Deliver a million records: how fast, and in how much memory
+	@$(BIN)/python -m benchmarks.drain $(ARGS)
 
 clean:  ## Remove .venv, caches and build output (not .services/: a server may live there)
 	@rm -rf .venv .coverage .coverage.* htmlcov build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache \

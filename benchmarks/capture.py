@@ -8,22 +8,19 @@ import argparse
 import asyncio
 import json
 import random
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from statistics import median, quantiles
 from uuid import UUID
 
 from sqlalchemy import Uuid, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from benchmarks.measure import Side, bench_database, interleaved, ratio
 from postroom import AggregateRoot, DomainEvent, Outbox, OutboxRecord
 from postroom.identity import uuid7
 from postroom.record import PARTITIONS, key_hash
-from tests.support.postgres import temporary_database
-from tests.support.services import service_url
 
 
 class Base(DeclarativeBase):
@@ -111,6 +108,16 @@ async def raised(session: AsyncSession) -> None:
     await session.commit()
 
 
+def in_session(sessions: async_sessionmaker[AsyncSession], variant: Variant) -> Side:
+    """Run a variant in a session of its own."""
+
+    async def transaction() -> None:
+        async with sessions() as session:
+            await variant(session)
+
+    return transaction
+
+
 async def measure(url: str, rounds: int, transactions: int) -> dict[str, list[float]]:
     """Time every variant in every round; give the ratios to the hand-written one beside it."""
     engine = create_async_engine(url)
@@ -132,27 +139,12 @@ async def measure(url: str, rounds: int, transactions: int) -> dict[str, list[fl
     for number in range(-2, rounds):  # two to warm up
         for name in random.sample(list(compared), len(compared)):
             table, sessions, variant = compared[name]
-            pair = [(plain, by_hand(table)), (sessions, variant)]
-            times = await interleaved(pair, transactions)
+            pair = [in_session(plain, by_hand(table)), in_session(sessions, variant)]
+            by_hand_time, variant_time = await interleaved(pair, transactions)
             if number >= 0:
-                ratios[name].append(times[1] / times[0])
+                ratios[name].append(variant_time / by_hand_time)
     await engine.dispose()
     return ratios
-
-
-async def interleaved(
-    pair: list[tuple[async_sessionmaker[AsyncSession], Variant]], transactions: int
-) -> list[float]:
-    """Take turns, transaction by transaction; give the median time of each side."""
-    times: list[list[float]] = [[], []]
-    for _ in range(transactions):
-        for side in random.sample((0, 1), 2):
-            sessions, variant = pair[side]
-            start = time.perf_counter()
-            async with sessions() as session:
-                await variant(session)
-            times[side].append(time.perf_counter() - start)
-    return [median(side) for side in times]
 
 
 def main() -> None:
@@ -160,15 +152,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--transactions", type=int, default=60, help="per side and round")
     options = parser.parse_args()
-    with temporary_database(
-        service_url("POSTROOM_TEST_POSTGRES_URL"), f"bench_{uuid7().hex}"
-    ) as url:
-        address = url.set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)
-        ratios = asyncio.run(measure(address, options.rounds, options.transactions))
+    with bench_database() as url:
+        ratios = asyncio.run(measure(url, options.rounds, options.transactions))
     print("time of a transaction, as a ratio to a hand-written INSERT (median, quartiles)")
     for name, values in ratios.items():
-        low, _, high = quantiles(values, n=4)
-        print(f"  {name:<28}{median(values):.2f} × ({low:.2f}-{high:.2f})")
+        print(f"  {name:<28}{ratio(values)}")
 
 
 if __name__ == "__main__":

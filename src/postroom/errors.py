@@ -7,6 +7,7 @@ PostroomError
 ├── UnknownEventTypeError      nobody knows a record's event type  (ValueError)
 ├── PayloadError               a record does not fit its class     (ValueError)
 ├── SchemaError                the tables are not as they should be
+├── InboxError                 an inbox cannot keep what it is told (ValueError)
 ├── UndeliverableError         a record can never be delivered
 └── Outage                     nobody can be delivered to, whatever the record
     └── ConnectionLostError    the way out broke during a delivery
@@ -63,6 +64,10 @@ class SchemaError(PostroomError):
         return "\n".join(self.drift)
 
 
+class InboxError(PostroomError, ValueError):
+    """Raised when an inbox is told what it cannot keep: an id without a character, or too many."""
+
+
 class UndeliverableError(PostroomError):
     """Raised when a record can never be delivered, so that trying again is pointless.
 
@@ -83,3 +88,14 @@ class ConnectionLostError(Outage):
 
 class CaptureWarning(UserWarning):
     """Warns of domain events that postroom sees but cannot capture."""
+
+
+MAX_TEXT = 2000
+
+
+def error_text(error: BaseException) -> str:
+    """Say what an error says, for a log or a row: not a statement, nor the values in it."""
+    original = getattr(error, "orig", None)  # of a database error, whose own text has them all
+    cause = original if isinstance(original, BaseException) else error
+    text = (str(cause).strip() or repr(cause)).splitlines()[0]
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"

@@ -106,15 +106,14 @@ class ClaimedRecord:
     """Why the row is no record; None for a good one."""
     is_gate: bool = False
     """Whether later records of its key wait, in the database, for this one."""
+    key: Key | None = field(init=False)
+    """What order is kept within; None for a record that is unordered."""
+
+    def __post_init__(self) -> None:
+        named = self.aggregate_id is not None
+        self.key = Key(self.aggregate_type or "", str(self.aggregate_id)) if named else None
 
     @property
     def payload(self) -> Any:
         """The payload as Python values, made anew each time: nobody else sees a change."""
         return json.loads(self.payload_json)
-
-    @property
-    def key(self) -> Key | None:
-        """What order is kept within; None for a record that is unordered."""
-        if self.aggregate_id is None:
-            return None
-        return Key(self.aggregate_type or "", self.aggregate_id)

@@ -1,4 +1,4 @@
-"""The benchmark runs, in a short version; what it measures is not asserted."""
+"""The benchmarks run, in short versions; what they measure is not asserted."""
 
 import subprocess
 import sys
@@ -7,10 +7,41 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_capture_benchmark_reports_ratios_with_and_without_strict_order() -> None:
-    command = [sys.executable, "-m", "benchmarks.capture", "--rounds", "2", "--transactions", "3"]
+def report_of(benchmark: str, *options: str) -> str:
+    command = [sys.executable, "-m", f"benchmarks.{benchmark}", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert "dispatcher, strict order" in done.stdout
-    assert "interceptor, relaxed order" in done.stdout
-    assert done.stdout.count(" × (") == 4
+    return done.stdout
+
+
+def test_the_capture_benchmark_reports_ratios_with_and_without_strict_order() -> None:
+    report = report_of("capture", "--rounds", "2", "--transactions", "3")
+    assert "dispatcher, strict order" in report
+    assert "interceptor, relaxed order" in report
+    assert report.count(" × (") == 4
+
+
+def test_the_claim_benchmark_reports_ratios_of_claims_and_polls_and_what_parking_costs() -> None:
+    sizes = [f"--{name}=2000" for name in ("published", "followers", "backoff", "stale")]
+    report = report_of("claim", "--rounds", "2", "--calls", "2", *sizes)
+    for what in ("claim", "poll"):
+        assert f"{what}, 2,000 published records kept" in report
+        assert f"{what}, 2,000 followers of a blocked key" in report
+        assert f"{what}, 2,000 records of as many keys in backoff" in report
+        assert f"{what}, 2,000 delivered since the last ANALYZE" in report
+    assert report.count(" × (") == 8
+    assert "followers are met once" in report
+
+
+def test_the_drain_benchmark_reports_rate_memory_and_the_ratio_to_a_loop_by_hand() -> None:
+    report = report_of("drain", "--records", "10000", "--floor")
+    assert "relay:" in report
+    assert "by hand:" in report
+    assert report.count(" × (") == 1
+    assert "MiB at 10,000: " in report
+
+
+def test_the_drain_benchmark_delivers_to_handlers_too() -> None:
+    report = report_of("drain", "--records", "2000", "--handlers")
+    assert "records/s" in report
+    assert "MiB at 2,000: " in report

@@ -5,9 +5,10 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
 import pytest
-from sqlalchemy import select, text, update
+from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import (
     AsyncEngine,
     AsyncSession,
@@ -77,10 +78,8 @@ def relay(database: AsyncEngine, publisher: RecordingPublisher, clock: FakeClock
 
 @pytest.fixture
 async def running(relay: OutboxRelay) -> AsyncIterator[OutboxRelay]:
-    task = asyncio.create_task(relay.run())
-    yield relay
-    await relay.stop()
-    await task
+    async with relay.running():
+        yield relay
 
 
 def happened(name: str = "noted", key: str | None = None, **payload: object) -> UntypedEvent:
@@ -149,21 +148,25 @@ async def test_with_nothing_to_deliver_it_sleeps_and_polls_again(
     database: AsyncEngine, sessions: Sessions, publisher: RecordingPublisher, clock: FakeClock
 ) -> None:
     relay = OutboxEventPublisher(outbox, database, publisher, clock=clock)
-    task = asyncio.create_task(relay.run())
-    await eventually(lambda: relay.health.status == HealthStatus.OK)
-    async with database.begin() as connection:  # nothing wakes it: this is another process's
-        values = "'x', 0, '{}', CURRENT_TIMESTAMP"
-        columns = "event_type, partition, payload, occurred_at, id"
-        await connection.execute(
-            text(f"INSERT INTO outbox ({columns}) VALUES ({values}, :id)"),
-            {"id": "00000000000000000000000000000001"},
-        )
-    while not publisher.messages:  # it may have been at its first poll just then
+    async with relay.running():
+        await eventually(lambda: relay.idle)
+        await insert_unnoticed(database)
         clock.advance(timedelta(seconds=5))
-        await asyncio.sleep(0.01)
-    await relay.stop()
-    await task
+        await eventually(lambda: publisher.messages)
     assert (await only(sessions)).delivered
+
+
+async def insert_unnoticed(database: AsyncEngine) -> None:
+    """Save a record as another process would: nothing here is woken by it."""
+    values = {
+        "id": UUID(int=1),
+        "event_type": "x",
+        "partition": 0,
+        "payload": {},
+        "occurred_at": datetime.now(UTC),
+    }
+    async with database.begin() as connection:
+        await connection.execute(outbox.tables.records.insert().values(**values))
 
 
 async def test_a_commit_in_the_same_process_wakes_it(

@@ -28,6 +28,7 @@ NAMES = [
     "HealthStatus",
     "InProcessEventDispatcher",
     "Inbox",
+    "InboxError",
     "MemoryPublisher",
     "MemoryQueue",
     "Message",

@@ -67,6 +67,11 @@ class EventRegistry:
         """Give the handlers of an event type with their names, in order of registration."""
         yield from self._handlers.get(event_type, ())
 
+    def handler_classes(self) -> list[type[Any]]:
+        """Give every handler class once, in order of registration."""
+        entries = (entry for entries in self._handlers.values() for entry in entries)
+        return list(dict.fromkeys(entry.handler for entry in entries))
+
     def register(self, event_class: type) -> None:
         """Make an event class known by its event type; refuse a name that another class has."""
         event_type = event_type_of(event_class)

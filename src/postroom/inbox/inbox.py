@@ -8,16 +8,12 @@ from sqlalchemy import MetaData, Table, insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session
 
-from postroom.errors import PostroomError
+from postroom.errors import InboxError
 from postroom.outbox import Outbox
 from postroom.store.receipts import Receipts
 from postroom.store.table import define_inbox
 
 MAX_LENGTH: Final = 255
-
-
-class InboxError(PostroomError, ValueError):
-    """Raised when an inbox is told what it cannot keep: an id without a character, or too many."""
 
 
 class Inbox:

@@ -1,7 +1,6 @@
 """Dishka: handlers and the dispatcher at request scope, and a check of them at start-up."""
 
 from collections.abc import Iterable
-from itertools import chain
 from typing import Any
 
 from dishka import AnyOf, AsyncContainer, Provider, Scope
@@ -20,7 +19,7 @@ class EventHandlerProvider(Provider):
 
     def __init__(self, registry: EventRegistry = default_registry) -> None:
         super().__init__(scope=Scope.REQUEST)
-        problems = [self._add(handler) for handler in _handlers(registry)]
+        problems = [self._add(handler) for handler in registry.handler_classes()]
         _raise_all("Dishka cannot read", problems)
 
     def _add(self, handler: type[Any]) -> str | None:
@@ -55,7 +54,7 @@ async def check_handlers(
     Dishka's own check, when a container is made, ends at the first. For all of them at once make
     it with `skip_validation=True`, and call this at start-up.
     """
-    problems = [await _problem(container, handler) for handler in _handlers(registry)]
+    problems = [await _problem(container, handler) for handler in registry.handler_classes()]
     _raise_all("the container cannot build", problems)
 
 
@@ -66,12 +65,6 @@ async def _problem(container: AsyncContainer, handler: type[Any]) -> str | None:
     except Exception as error:
         return _line(handler, error)
     return None
-
-
-def _handlers(registry: EventRegistry) -> Iterable[type[Any]]:
-    """Give each handler class once, in order of registration."""
-    entries = chain.from_iterable(registry._handlers.values())
-    return dict.fromkeys(entry.handler for entry in entries)
 
 
 def _raise_all(complaint: str, found: Iterable[str | None]) -> None:

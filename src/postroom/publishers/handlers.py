@@ -46,7 +46,8 @@ class HandlersPublisher:
     - `session`: what the container gives the handlers' Session or AsyncSession for, if that is of
       the outbox's database. The note that a handler is done is then part of the handler's own
       transaction, so that its effect happens once, also through a crash; of several transactions,
-      it is part of the first that commits. On SQLite each holds the write lock from its start
+      it is part of the first that commits. One that raises after its commit is run again: commit
+      last. On SQLite each transaction holds the write lock from its start
     - `timeout`: for each handler; None waits for ever
     - `max_in_flight`: how many records are handled at once
     - `registry`: who handles what; that of the outbox unless told otherwise
@@ -93,15 +94,20 @@ class HandlersPublisher:
             return Refused(str(error), permanent=True)
         except Exception as error:  # of the event's own code, which a later release may mend
             return Refused(f"{record.event_type} cannot be rebuilt: {one_line(error)}")
-        # The only handler needs no note: that the record is delivered says as much.
-        with_notes = len(calls) > 1 or self._session is not None
+        # The only handler needs no note: that the record is delivered says as much. But it may
+        # have had company when the record was refused.
+        with_notes = len(calls) > 1 or self._session is not None or record.retry_count > 0
         done = await notes.done(record) if calls and with_notes else frozenset()
         remaining = [call for call in calls if call.name not in done]
         return verdict(await all_of(self._attempt(record, call, with_notes) for call in remaining))
 
     async def _attempt(self, record: ClaimedRecord, call: Call, with_note: bool) -> Failure | None:
-        failure = await attempt(call, self._in_time(self._handle(record, call, with_note)))
+        _, notes = self._opened()
+        note = None if self._session is None else notes.with_session(record, call.name)
+        failure = await attempt(call, self._in_time(self._handle(record, call, with_note, note)))
         if failure is not None:
+            if note is not None and note.kept:  # it failed after its commit: it is to run again
+                await notes.take_back(record, call.name)
             _report(record, failure)
         return failure
 
@@ -115,17 +121,20 @@ class HandlersPublisher:
                 raise TimeoutError(f"took longer than {self._timeout}") from error
             raise
 
-    async def _handle(self, record: ClaimedRecord, call: Call, with_note: bool) -> None:
+    async def _handle(
+        self, record: ClaimedRecord, call: Call, with_note: bool, note: SessionNote | None
+    ) -> None:
         _, notes = self._opened()
-        if self._session is not None:
-            with_note = not await self._handle_noted(call, notes.with_session(record, call.name))
-        else:
+        if note is None:
             await handle(self._container, call)
+        else:
+            await self._handle_noted(call, note)
+            with_note = not (note.kept or note.repeated)
         if with_note:
             await notes.add(record, call.name)
 
-    async def _handle_noted(self, call: Call, note: SessionNote) -> bool:
-        """Run a handler whose session takes the note; tell whether the note is there."""
+    async def _handle_noted(self, call: Call, note: SessionNote) -> None:
+        """Run a handler whose session takes the note; that it is there already is no error."""
 
         async def prepare(scope: Scope) -> None:
             await note.follow(await build(scope, self._session))
@@ -137,7 +146,6 @@ class HandlersPublisher:
                 raise
         finally:
             note.let_go()
-        return note.kept or note.repeated
 
     def _opened(self) -> tuple[EventRegistry, Notes]:
         if self._registry is None or self._notes is None:
@@ -162,8 +170,9 @@ def _report(record: ClaimedRecord, failure: Failure) -> None:
     if isinstance(error, Outage):
         log.warning("%s cannot handle anything now: %s", name, error)
         return
+    # The relay says, as an error, what becomes of the record; here is where it comes from.
     message = "%s failed to handle %s, record %s"
-    log.error(message, name, record.event_type, record.id, exc_info=error)
+    log.warning(message, name, record.event_type, record.id, exc_info=error)
 
 
 def _source(container: Container | None, factory: Factory | None) -> Container:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from postroom.errors import error_text
 from postroom.events.registry import HandlerEntry
 from postroom.publishers.scopes import Container, Scope, build, opened
 
@@ -33,9 +34,9 @@ class Failure:
     error: BaseException
 
     def __str__(self) -> str:
-        text = str(self.error)
-        kind = type(self.error).__name__
-        return f"{self.call.name}: {kind}: {text}" if text else f"{self.call.name}: {kind}"
+        kind, text = type(self.error).__name__, error_text(self.error)
+        said = text if text.startswith(kind) else f"{kind}: {text}"
+        return f"{self.call.name}: {said}"
 
 
 async def handle(container: Container, call: Call, prepare: Preparation | None = None) -> None:

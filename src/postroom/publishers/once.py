@@ -1,5 +1,6 @@
 """Effectively once: the note that a handler is done commits with what the handler does."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,11 +9,14 @@ from sqlalchemy import Connection, event, insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session, SessionTransaction
 
-from postroom.errors import ConfigurationError, Outage, PostroomError
+from postroom.errors import ConfigurationError, Outage, PostroomError, error_text
 from postroom.record import ClaimedRecord
 from postroom.store.receipts import Receipts
 
 log = logging.getLogger(__name__)
+
+TAKE_BACK_PAUSE = 1.0
+"""Seconds until the next attempt, while the database cannot be used."""
 
 
 class AlreadyHandledError(PostroomError):
@@ -119,7 +123,7 @@ class Notes:
                 return frozenset(await connection.scalars(statement))
         except Exception as error:
             table = self._receipts.table.fullname
-            raise Outage(f"table `{table}` cannot be read: {error}") from error
+            raise Outage(f"table `{table}` cannot be read: {error_text(error)}") from error
 
     async def add(self, record: ClaimedRecord, handler: str) -> None:
         """Note that a handler is done with a record, in a transaction of its own."""
@@ -129,6 +133,18 @@ class Notes:
         except Exception:
             # The handler is done all the same. It is repeated only if the record is.
             log.warning("cannot note that %s is done with %s", handler, record.id, exc_info=True)
+
+    async def take_back(self, record: ClaimedRecord, handler: str) -> None:
+        """Forget that a handler is done with a record, however long it takes: else it would be."""
+        statement = self._receipts.delete(str(record.id), handler)
+        while True:
+            try:
+                async with self._engine.begin() as connection:
+                    await connection.execute(statement)
+                return
+            except Exception:
+                log.warning("cannot take back that %s is done with %s", handler, record.id)
+                await asyncio.sleep(TAKE_BACK_PAUSE)
 
     def with_session(self, record: ClaimedRecord, handler: str) -> SessionNote:
         """Make a note that goes into the handler's own transaction."""

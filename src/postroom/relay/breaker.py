@@ -1,8 +1,8 @@
 """Outages: pause, try again with growing patience, resume. Nothing is counted against a record."""
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 
 from postroom.record import ClaimedRecord
@@ -52,55 +52,86 @@ class Breaker:
             return
         if self.closed:
             self._since, self._pause = now, 0.0
-            logger.warning("postroom: %s is away, deliveries pause: %s", self.what, reason)
+            logger.warning("postroom: %s cannot be used, deliveries pause: %s", self.what, reason)
         else:
-            logger.info("postroom: %s is still away: %s", self.what, reason)
+            logger.info("postroom: %s still cannot be used: %s", self.what, reason)
         self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * self._pause))
         self.state, self.reason, self.retry_at = State.OPEN, reason, now + self._pause
         self._changed()
 
-    def probe(self) -> bool:
-        """Start to try again, if it is time and nobody else does."""
-        if self.state is not State.OPEN or self._clock.monotonic() < self.retry_at:
-            return False
-        self.state = State.PROBING
-        return True
+    def now(self) -> float:
+        """Give the time, by the clock that outages are measured with."""
+        return self._clock.monotonic()
+
+    def due(self) -> bool:
+        """Tell whether it is time to try again."""
+        return self.state is State.OPEN and self._clock.monotonic() >= self.retry_at
+
+    def probe(self) -> None:
+        """Note that it opened: one delivery will tell whether all is well."""
+        if self.state is State.OPEN:
+            self.state = State.PROBING
+            self._changed()
 
     def reset(self) -> None:
         """Note that all is well."""
         if self.closed:
             return
         away = self._clock.monotonic() - self._since
-        logger.warning("postroom: %s is back after %.1f s, deliveries resume", self.what, away)
-        self.state, self.reason, self._pause = State.CLOSED, None, 0.0
+        logger.warning(
+            "postroom: %s can be used again after %.1f s, deliveries resume", self.what, away
+        )
+        self.forget()
         self._changed()
+
+    def forget(self) -> None:
+        """Know nothing, as at the start."""
+        self.state, self.reason, self._pause = State.CLOSED, None, 0.0
+
+
+@dataclass(slots=True)
+class Death:
+    """What is known of a record that was on its way when the connection broke."""
+
+    times: int = 0
+    proven: int = 0
+    """How often others were answered in between: it was not an outage, then."""
+    answered: int = -1
 
 
 class Suspicion:
     """Finds the record that breaks the connection for all: it can look like an outage.
 
-    What dies with the connection once, goes out again as before; twice, alone. What then dies
-    alone twice more is to blame.
+    What dies with the connection once goes out again as before; twice, alone. What then dies
+    alone twice more is to blame. A death counts only if others were answered since the last one.
     """
 
     ALONE = 2
     GUILTY = 4
+    REMEMBERED = 10_000
 
     def __init__(self) -> None:
-        self._deaths: Counter[int] = Counter()
+        self._deaths: dict[int, Death] = {}
+        self._answered = 0
 
     def died(self, records: Iterable[ClaimedRecord]) -> list[ClaimedRecord]:
         """Note records that were on their way when the connection broke; give the guilty ones."""
         guilty = []
         for record in records:
-            self._deaths[record.position] += 1
-            if self._deaths[record.position] >= self.GUILTY:
+            death = self._deaths.setdefault(record.position, Death())
+            death.times += 1
+            death.proven += self._answered > death.answered
+            death.answered = self._answered
+            if death.proven >= self.GUILTY:
                 guilty.append(record)
-        self.cleared(guilty)
+                del self._deaths[record.position]
+        while len(self._deaths) > self.REMEMBERED:
+            del self._deaths[next(iter(self._deaths))]
         return guilty
 
-    def cleared(self, records: Iterable[ClaimedRecord]) -> None:
-        """Forget records that were answered, one way or the other."""
+    def answered(self, records: Collection[ClaimedRecord]) -> None:
+        """Note records that were answered, one way or the other: they broke nothing."""
+        self._answered += len(records)
         if self._deaths:
             for record in records:
                 self._deaths.pop(record.position, None)
@@ -110,4 +141,10 @@ class Suspicion:
 
     def alone(self, record: ClaimedRecord) -> bool:
         """Tell whether a record has to travel alone."""
-        return self._deaths[record.position] >= self.ALONE
+        death = self._deaths.get(record.position)
+        return death is not None and death.proven >= self.ALONE
+
+    def times(self, record: ClaimedRecord) -> int:
+        """Count the deaths of a record, whoever was to blame."""
+        death = self._deaths.get(record.position)
+        return 0 if death is None else death.times

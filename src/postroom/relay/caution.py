@@ -22,29 +22,44 @@ class Caution:
 
     async def send_next(self) -> None:
         """Send the next record of the partitions where processes died, if there is one."""
-        await self._look_back()
-        record = None if self._suspect else self._next()
-        if record is None or not self._leases.alive(self._office.clock.monotonic()):
+        if self._suspect is not None:
+            await self._look_back(self._suspect)
+        if not self._leases.cautious or self._office.suspected:
             return
+        record = self._next()
+        if record is not None and self._leases.alive(self._office.clock.monotonic()):
+            await self._send(record)
+
+    def leave(self) -> None:
+        """Suspect nobody any more."""
+        if self._suspect is not None:
+            self._suspect, self._office.suspected = None, False
+            self._office.changed()
+
+    async def _send(self, record: ClaimedRecord) -> None:
         crashes = self._leases.crashes_of(record)
         if crashes >= self._office.settings.max_crashes:
             reason = f"the process died {crashes} times while it delivered this record alone"
             self._courier.window.take(1, lambda each: each is record)
             self._courier.landed(record, Refused(reason, permanent=True))
-        elif await self._office.store.suspect(self._worker, record):
-            self._suspect = record
-            self._courier.send_alone(record)
-
-    async def _look_back(self) -> None:
-        """See whether the last one has landed. After enough of them, all is well again."""
-        if self._suspect is None or self._courier.window.flies(self._suspect):
             return
-        partition, self._suspect = self._suspect.partition, None
-        self._survived[partition] += 1
-        if self._survived[partition] >= self._office.settings.capacity:
-            del self._survived[partition]
-            await self._office.store.calm(self._worker, partition)
-            self._leases.calm(partition)
+        self._office.suspected = True  # one in the process: two would be blamed for each other
+        self._suspect = record
+        if await self._office.store.suspect(self._worker, record):
+            self._courier.send_alone(record)
+        else:
+            self.leave()
+
+    async def _look_back(self, suspect: ClaimedRecord) -> None:
+        """See whether the last one has landed. After enough of them, all is well again."""
+        if self._courier.window.flies(suspect):
+            return
+        self.leave()
+        self._survived[suspect.partition] += 1
+        if self._survived[suspect.partition] >= self._office.settings.capacity:
+            del self._survived[suspect.partition]
+            await self._office.store.calm(self._worker, suspect.partition)
+            self._leases.calm(suspect.partition)
 
     def _next(self) -> ClaimedRecord | None:
         """Find what may go: first what was on its way when the process died."""
@@ -56,4 +71,4 @@ class Caution:
         return self._leases.crashes_of(record) > 0 and self._goes_alone(record)
 
     def _goes_alone(self, record: ClaimedRecord) -> bool:
-        return self._leases.cautious(record.partition) and self._leases.covers(record)
+        return record.partition in self._leases.cautious and self._leases.covers(record)

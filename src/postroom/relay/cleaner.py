@@ -4,8 +4,9 @@ import asyncio
 import logging
 from datetime import timedelta
 
+from postroom.errors import error_text
 from postroom.relay.clock import Clock
-from postroom.relay.trouble import database_outage, one_line
+from postroom.relay.trouble import database_outage
 from postroom.store.base import Store
 
 logger = logging.getLogger("postroom.relay")
@@ -32,10 +33,9 @@ class Cleaner:
         while not self._stopped.is_set():
             try:
                 await self.clean()
-            except Exception as error:
-                if not database_outage(error):
-                    raise
-                logger.warning("postroom: the clean-up has to wait: %s", one_line(error))
+            except Exception as error:  # deliveries do not depend on it
+                level = logging.WARNING if database_outage(error) else logging.ERROR
+                logger.log(level, "postroom: the clean-up has to wait: %s", error_text(error))
             await self._clock.wait(self._stopped, INTERVAL.total_seconds())
 
     async def clean(self) -> int:
@@ -44,9 +44,11 @@ class Cleaner:
             logger.warning("postroom: put %d records right that nobody would have claimed", mended)
         if self._retention is None:
             return 0
-        deleted = BATCH
-        total = 0
-        while deleted >= BATCH and not self._stopped.is_set():
-            deleted = await self._store.clean(older_than=self._retention, limit=BATCH)
-            total += deleted
-        return total
+        deleted, after = 0, 0
+        while not self._stopped.is_set():
+            cleaned = await self._store.clean(older_than=self._retention, after=after, limit=BATCH)
+            deleted += cleaned.deleted
+            if cleaned.last is None:
+                break
+            after = cleaned.last
+        return deleted

@@ -13,6 +13,10 @@ from postroom.relay.window import Window
 logger = logging.getLogger("postroom.relay")
 
 Allowed = Callable[[ClaimedRecord], bool]
+PROBE_PATIENCE = 1.0
+"""Seconds to wait for what was sent to try the way out, before another is sent."""
+CANCEL_WITHIN = 5.0
+"""Seconds for deliveries to be broken off in."""
 
 
 class Courier:
@@ -26,7 +30,7 @@ class Courier:
         *,
         max_in_flight: int,
         unfit: Callable[[ClaimedRecord], Refused | None],
-        allowed: Allowed,
+        permit: Callable[[], Allowed],
         poke: Callable[[], None],
     ) -> None:
         self.window = Window()
@@ -36,9 +40,18 @@ class Courier:
         self._suspicion = suspicion
         self._max_in_flight = max_in_flight
         self._unfit = unfit
-        self._allowed = allowed
+        self._permit = permit
         self._poke = poke
         self._tasks: set[asyncio.Task[None]] = set()
+        self._bug: BaseException | None = None
+        self._probes: set[int] = set()  # what was sent since the way out opened again
+        self._probe_until = 0.0
+        self._closed = False
+
+    def check(self) -> None:
+        """Raise what should not have happened: it is not to be swallowed."""
+        if self._bug is not None:
+            raise self._bug
 
     @property
     def busy(self) -> bool:
@@ -47,16 +60,30 @@ class Courier:
 
     def send(self) -> None:
         """Send what may leave, as far as there is room on the way."""
-        if self._breaker.state is State.OPEN:
+        if self._closed or self._breaker.state is State.OPEN:
             return
-        lone = self._suspicion and self.window.first(self._lonely)
-        if lone:
-            if not self.busy:
+        allowed = self._permit()
+        if self._breaker.state is State.PROBING:
+            self._send_probe(allowed)
+        elif self._suspicion and (lone := self._first(allowed, self._suspicion.alone)):
+            if not self.busy:  # else the way has to be clear first
                 self.send_alone(lone)
-            return  # the way has to be clear
-        most = 1 if self._breaker.state is State.PROBING else self._max_in_flight
-        while batch := self.window.take(self._room(most), self._allowed):
-            self._start(batch)
+        else:
+            while batch := self.window.take(self._room(), allowed):
+                self._start(batch)
+
+    def _send_probe(self, allowed: Allowed) -> None:
+        """Send one record, whatever else is on its way, and see; another if that one is slow."""
+        if self.window.flies_any(self._probes) and self._breaker.now() < self._probe_until:
+            return
+        if (record := self._first(allowed)) is not None:
+            self._probe_until = self._breaker.now() + PROBE_PATIENCE
+            self.send_alone(record)
+
+    def _first(self, allowed: Allowed, wanted: Allowed = lambda _: True) -> ClaimedRecord | None:
+        """Choose who goes alone: of those that never broke anything, the first."""
+        suspicion = self._suspicion
+        return self.window.first(lambda each: allowed(each) and wanted(each), suspicion.times)
 
     def send_alone(self, record: ClaimedRecord) -> None:
         """Send one record in a call of its own."""
@@ -67,17 +94,20 @@ class Courier:
         self.window.landed(record, delivered=isinstance(outcome, Delivered))
         self.outcomes.append((record, outcome))
 
+    def close(self) -> None:
+        """Send nothing more."""
+        self._closed = True
+
     async def cancel(self) -> None:
         """Break off what is on its way: nobody knows whether it arrived, so it did not."""
+        self.close()
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CANCEL_WITHIN)
 
-    def _room(self, most: int) -> int:
-        return max(0, min(self._publisher.max_batch, most - self.window.in_flight))
-
-    def _lonely(self, record: ClaimedRecord) -> bool:
-        return self._suspicion.alone(record) and self._allowed(record)
+    def _room(self) -> int:
+        return max(0, min(self._publisher.max_batch, self._max_in_flight - self.window.in_flight))
 
     def _start(self, batch: Sequence[ClaimedRecord]) -> None:
         fit = []
@@ -87,6 +117,8 @@ class Courier:
                 fit.append(record)
             else:
                 self.landed(record, refused)
+        if self._breaker.state is State.PROBING:
+            self._probes.update(record.position for record in fit)
         if fit:
             task = asyncio.create_task(self._deliver(fit))
             self._tasks.add(task)
@@ -98,7 +130,7 @@ class Courier:
         """Let the next ones of the keys leave at once, before anything is written down."""
         self._tasks.discard(task)
         if not task.cancelled():
-            task.result()  # a bug is not to be swallowed
+            self._bug = self._bug or task.exception()
             self.send()
         self._poke()
 
@@ -114,22 +146,31 @@ class Courier:
         else:
             for record, outcome in zip(records, outcomes, strict=True):
                 self.landed(record, outcome)
-            self._suspicion.cleared(records)
-            if self._breaker.state is State.PROBING:
+            self._suspicion.answered(records)
+            if not self._probes.isdisjoint(record.position for record in records):
                 self._breaker.reset()
+                self._probes.clear()
 
     async def _publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
         """Publish; an error that is none of the seam's is one that a record may have caused."""
         try:
-            outcomes = await self._publisher.publish(records)
+            outcomes = list(await self._publisher.publish(records))
         except Outage:
             raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise ConnectionLostError("the publisher cancelled its own call") from error
         except Exception as error:
             logger.exception("postroom: the publisher failed")
             raise ConnectionLostError(f"the publisher raised {error!r}") from error
         answered = len(outcomes) == len(records)
         if not answered or not all(isinstance(each, Outcome) for each in outcomes):
-            raise ConnectionLostError(f"the publisher gave no outcome for each record: {outcomes}")
+            raise ConnectionLostError(
+                f"the publisher gave {len(outcomes)} answers for {len(records)} records, and each"
+                " has to be Delivered or Refused"
+            )
         return outcomes
 
     def _outage(self, records: Sequence[ClaimedRecord], outage: Outage) -> None:
@@ -142,4 +183,5 @@ class Courier:
                 self.landed(record, Refused(reason))
             else:
                 self.window.turn_back(record)
+        self._probes.clear()
         self._breaker.trip(str(outage))

@@ -2,33 +2,32 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from postroom.errors import Outage
+from postroom.errors import Outage, error_text
 from postroom.publishers.base import Refused
 from postroom.record import ClaimedRecord
 from postroom.relay.breaker import State
 from postroom.relay.caution import Caution
-from postroom.relay.courier import Courier
+from postroom.relay.clog import Clog
+from postroom.relay.courier import Allowed, Courier
 from postroom.relay.leases import Leases
-from postroom.relay.office import Office
+from postroom.relay.office import OPEN_WITHIN, Office
 from postroom.relay.retry import FOUND_EXHAUSTED, exhausted, judge
-from postroom.relay.trouble import database_outage, one_line
+from postroom.relay.trouble import database_outage
 from postroom.store.base import Attempt, Poll, Settlement
 
 logger = logging.getLogger("postroom.relay")
 
 BUSY_POLL = 1.0
 """Seconds between polls while there is work: for partitions that fill, or that others give up."""
+DRAIN_POLL = 0.1
+"""The same for one that ends when all is done, while others hold what is left."""
 WAKE_PAUSE = 0.05
 """Seconds between polls at least, however many commits wake it."""
-CLOGGED = 1.0
-"""Seconds after which a partition that holds nothing but followers has them put aside."""
-LEAST_DEPTH = 8
-"""How many records of a partition are held at least, before it counts as full."""
-LEAVE_WITHIN = 10.0
-"""Seconds to settle and to give leases back in, at the end."""
+LEAVE_WITHIN = 5.0
+"""Seconds for each step at the end: to settle, to give leases back."""
 
 
 class Lane:
@@ -47,19 +46,23 @@ class Lane:
             office.suspicion,
             max_in_flight=max(1, office.publisher.max_in_flight // office.settings.lanes),
             unfit=self._unfit,
-            allowed=self._allowed,
+            permit=self._permit,
             poke=self.poke,
         )
         self._window = self._courier.window
+        self._clog = Clog(self._window, office.settings.capacity)
         self._poke = asyncio.Event()
         self._poll_at = 0.0
         self._polled_at = 0.0
         self._woken = False
-        self._more = False
+        self._more: set[int] = set()  # the partitions that may have more to claim
         self._dry = 0
-        self._idle = False
+        self.idle = False
         self._stop_at: float | None = None
-        self._full_since: dict[int, float] = {}
+        self._turn_limit: asyncio.Timeout | None = None
+        self._paused = False
+        self._waits_for_others = False
+        self._others_until: float | None = None
         self._caution = Caution(office, worker, self._leases, self._courier)
 
     def poke(self) -> None:
@@ -73,9 +76,15 @@ class Lane:
 
     def stop(self) -> None:
         """Have it claim nothing more, finish what is on its way, and end."""
-        if self._stop_at is None:
-            self._stop_at = self._now() + self._settings.grace.total_seconds()
+        if self._stop_at is not None:
+            return
+        grace = self._settings.grace.total_seconds()
+        self._stop_at = self._now() + grace
         self._poke.set()
+        if self._turn_limit is not None and not self._turn_limit.expired():
+            # A database that hangs is not to outlast the grace period.
+            limit = asyncio.get_running_loop().time() + grace
+            self._turn_limit.reschedule(min(limit, self._turn_limit.when() or limit))
 
     async def run(self) -> None:
         """Deliver until told to stop."""
@@ -90,74 +99,103 @@ class Lane:
         if self._stop_at is not None:
             over = self._now() >= self._stop_at
             return over or not (self._courier.busy or self._courier.outcomes)
-        return self._drain and self._idle
+        return self._drain and self.idle
 
     async def _turn(self) -> None:
+        self._courier.check()
         try:
-            async with asyncio.timeout(self._office.patience):
+            async with asyncio.timeout(self._limit()) as self._turn_limit:
                 await self._database_work()
         except Exception as error:
             if self._drain or not database_outage(error):
                 raise
-            self._office.database.trip(one_line(error))
-            await self._clock.wait(self._poke, self._office.database.retry_at - self._now())
+            self._office.database.trip(error_text(error))
+            again = self._office.database.retry_at
+            until = again if self._stop_at is None else min(again, self._stop_at)
+            await self._clock.wait(self._poke, until - self._now())
             return
+        finally:
+            self._turn_limit = None
         self._office.database.reset()
         self._courier.send()
         await self._wait()
 
+    def _limit(self) -> float:
+        """Give the seconds that a turn may take."""
+        if self._stop_at is None:
+            return self._office.patience
+        return max(0.1, min(self._office.patience, self._stop_at - self._now()))
+
     async def _database_work(self) -> None:
         """Do, one after the other, what a claim must not overlap with."""
         await self._settle()
-        if self._stop_at is not None:
-            self._window.forget_waiting()
-        elif await self._way_is_open():
+        if self._stop_at is None and await self._way_is_open():
             await self._poll()
             await self._claim()
             await self._caution.send_next()
+            return
+        self._window.forget_waiting()
+        if self._window.held:  # what is on its way must not be another's meanwhile
+            await self._poll(take=False)
+        elif len(self._leases):
+            await self._office.store.leave(self._worker)  # others may have a way out
+            self._leases.clear()
 
     async def _wait(self) -> None:
         """Wait for whatever comes first of what there is to do."""
         if self._courier.outcomes or self._may_claim():
             return
-        if self._drain and not self._window.held and not self._idle:
+        if self._drain and not self._window.held and not self.idle and not self._waits_for_others:
             self._poll_at = 0.0
             return
-        until = self._next_poll()
+        times = [self._next_poll()] if self._may_take or self._window.held else []
         if self._stop_at is not None:
-            until = self._stop_at
+            times.append(self._stop_at)
         elif self._office.way_out.state is State.OPEN:
-            until = self._office.way_out.retry_at
+            opening = self._office.opening  # another lane does, and pokes this one when it has
+            times.append(self._now() + OPEN_WITHIN if opening else self._office.way_out.retry_at)
         if not self._done():
-            await self._clock.wait(self._poke, until - self._now())
+            await self._clock.wait(self._poke, min(times) - self._now())
+
+    @property
+    def _may_take(self) -> bool:
+        return self._stop_at is None and self._office.way_out.state is not State.OPEN
 
     # -- settle
 
     async def _settle(self) -> None:
         """Write down how deliveries went. When the database is away, it is done again later."""
-        outcomes, slow = list(self._courier.outcomes), self._slow()
-        settlement = Settlement(slow=slow)
+        outcomes = list(self._courier.outcomes)
+        stuck = self._clog.behind(self._now(), shared_by=len(self._leases))
+        settlement = Settlement(slow=[each for each in stuck if self._leases.covers(each)])
+        in_charge = self._leases.alive(self._now())
         for record, outcome in outcomes:
             if isinstance(outcome, Refused):
                 settlement.refused.append(self._judge(record, outcome))
             else:
                 # Whoever took the lease meanwhile may have others wait for this one.
-                record.is_gate |= not self._in_charge_of(record)
+                record.is_gate |= not (in_charge and self._leases.covers(record))
                 settlement.delivered.append(record)
         if not settlement:
             return
-        await self._office.store.settle(settlement)
+        written = await self._office.store.settle(settlement)
         del self._courier.outcomes[: len(outcomes)]
         self._settled(settlement)
+        for attempt in written:  # what another worker has taken over is that one's to report
+            self._office.report(attempt)
 
     def _settled(self, settlement: Settlement) -> None:
         for record in settlement.delivered:
             self._window.settled(record)
-            self._more |= record.is_gate
+            if record.is_gate:
+                self._more.add(record.partition)
         for attempt in settlement.refused:
             self._window.forget(attempt.record)
-            self._more = True  # it may be due at once
-            self._office.report(attempt)
+            if attempt.delay:
+                due = self._now() + attempt.delay.total_seconds()
+                self._poll_at = min(self._poll_at, due)
+            else:  # due at once, or others are let go
+                self._more.add(attempt.record.partition)
         for record in settlement.slow:
             record.is_gate = True
             self._window.forget_followers(record)
@@ -178,25 +216,22 @@ class Lane:
     async def _way_is_open(self) -> bool:
         """Tell whether deliveries may go out; during an outage, try again when it is time."""
         breaker = self._office.way_out
-        if breaker.state is not State.OPEN:
-            return True
-        self._window.forget_waiting()
-        if self._drain and not self._courier.busy:
-            raise Outage(breaker.reason)
-        if not self._courier.busy and len(self._leases):
-            await self._office.store.leave(self._worker)  # others may have a way out
-            self._leases.clear()
-        self._poll_at = 0.0
-        if breaker.probe():
-            await self._office.open_publisher()
+        if breaker.state is State.OPEN:
+            if self._drain and not self._courier.busy:
+                raise Outage(breaker.reason)
+            self._paused = True
+            await self._office.reopen_publisher()
+        if breaker.state is not State.OPEN and self._paused:
+            self._paused = False
+            self._poll_at = 0.0
         return breaker.state is not State.OPEN
 
-    def _allowed(self, record: ClaimedRecord) -> bool:
-        cautious = self._leases.cautious(record.partition)
-        return self._stop_at is None and self._in_charge_of(record) and not cautious
-
-    def _in_charge_of(self, record: ClaimedRecord) -> bool:
-        return self._leases.alive(self._now()) and self._leases.covers(record)
+    def _permit(self) -> Allowed:
+        """Tell what may be sent just now."""
+        leases = self._leases
+        if self._stop_at is not None or not leases.alive(self._now()):
+            return lambda _: False
+        return lambda each: leases.covers(each) and each.partition not in leases.cautious
 
     def _unfit(self, record: ClaimedRecord) -> Refused | None:
         if record.fault is not None:
@@ -207,7 +242,7 @@ class Lane:
 
     # -- poll and claim
 
-    async def _poll(self) -> None:
+    async def _poll(self, *, take: bool = True) -> None:
         """Renew the leases, give back what has no work, take a share of what has."""
         now, lease = self._now(), self._settings.lease
         if now < self._next_poll():
@@ -217,17 +252,28 @@ class Lane:
             self._worker,
             busy=self._window.partitions(),
             retiring=self._leases.retiring,
+            take=take,
             lease=lease,
         )
         self._leases.renew(poll.leases, asked_at=now, seconds=lease.total_seconds())
-        self._leases.retire(poll.share, self._window.held_in)
+        self._leases.retire(poll.share, lambda each: self._window.crowd(each).held)
         self._window.forget_waiting(lambda record: not self._leases.covers(record))
-        self._more = bool(poll.leases)
-        self._idle = not poll.leases and not self._window.held
+        self._more = {lease.partition for lease in poll.leases} if take else set()
+        self.idle = not poll.leases and not self._window.held and not self._wait_for_others(poll)
         self._polled_at = now
         self._poll_at = now + self._pause(poll)
-        if self._idle and self._office.way_out.state is State.PROBING:
+        if self.idle and self._office.way_out.state is State.PROBING:
             self._office.way_out.reset()  # it opened, and there is nothing to try it with
+
+    def _wait_for_others(self, poll: Poll) -> bool:
+        """Tell whether a drain has to wait: others hold work, for as long as a lease at most."""
+        self._waits_for_others = self._drain and bool(poll.waiting and not poll.leases)
+        if not self._waits_for_others:
+            self._others_until = None
+        elif self._others_until is None:
+            self._others_until = self._now() + 1.5 * self._settings.lease.total_seconds()
+        self._waits_for_others &= self._now() < (self._others_until or 0.0)
+        return self._waits_for_others
 
     def _next_poll(self) -> float:
         soon = self._polled_at + WAKE_PAUSE
@@ -235,44 +281,47 @@ class Lane:
 
     def _pause(self, poll: Poll) -> float:
         """Give the seconds until the next poll."""
-        pause = self._settings.poll_interval.total_seconds()
-        if not self._idle:
-            return min(pause, self._settings.lease.total_seconds() / 3, BUSY_POLL)
-        if poll.waiting:  # in partitions of others, who may give them up, or be dead
-            return min(pause, BUSY_POLL)
+        pauses = [self._settings.poll_interval.total_seconds()]
         if poll.next_due is not None:
-            return min(pause, poll.next_due.total_seconds())
-        return pause
+            pauses.append(poll.next_due.total_seconds())
+        if not self.idle:
+            pauses += [self._settings.lease.total_seconds() / 3, BUSY_POLL]
+            pauses += [DRAIN_POLL] * self._waits_for_others
+        elif poll.waiting:  # in partitions of others, who may give them up, or be dead
+            pauses.append(BUSY_POLL)
+        return min(pauses)
 
     def _may_claim(self) -> bool:
         room = self._settings.capacity - len(self._window.held)
         enough = room >= self._settings.batch_size or not self._window.waiting
         return (
-            self._more
-            and room > 0
+            room > 0
             and enough
             and self._stop_at is None
             and self._office.way_out.state is not State.OPEN
             and self._leases.alive(self._now())
+            and bool(self._claimable())
         )
+
+    def _claimable(self) -> dict[int, int]:
+        """Give the partitions to claim from, with the tokens of their leases."""
+        tokens = self._leases.tokens()
+        return {p: tokens[p] for p in self._more if p in tokens and not self._full(p)}
 
     async def _claim(self) -> None:
         """Read more records, evenly from the partitions, so that there are many keys."""
         if not self._may_claim():
             return
-        tokens = {p: token for p, token in self._leases.tokens().items() if not self._full(p)}
-        if not tokens:
-            self._more = False
-            return
+        tokens = self._claimable()
         room = self._settings.capacity - len(self._window.held)
         claim = await self._office.store.claim(
             tokens, depth=-(-room // len(tokens)), held=self._window.held
         )
         self._window.add(claim.records)
-        self._more = claim.more
+        self._more = (self._more - tokens.keys()) | claim.more
         if claim.records or self._window.held:
             self._dry = 0
-        elif not claim.more:
+        elif not self._more:
             self._run_dry()
 
     def _run_dry(self) -> None:
@@ -280,41 +329,28 @@ class Lane:
         self._dry += 1
         if self._dry == 1:
             self._poll_at = 0.0
-        self._idle = self._dry > 1
+        self.idle = self._dry > 1
 
     def _full(self, partition: int) -> bool:
-        depth = self._settings.capacity // max(1, len(self._leases))
-        return self._window.held_in(partition) >= max(LEAST_DEPTH, depth)
-
-    def _slow(self) -> list[ClaimedRecord]:
-        """Find what others wait behind, in partitions that have held nothing else for a while."""
-        no_room = len(self._window.held) >= self._settings.capacity
-        clogged = {
-            partition
-            for partition in self._window.partitions()
-            if (no_room or self._full(partition)) and not self._window.free_in(partition)
-        }
-        now = self._now()
-        self._full_since = {p: self._full_since.get(p, now) for p in clogged}
-        late = [p for p, since in self._full_since.items() if now - since >= CLOGGED]
-        return [
-            record
-            for partition in late
-            for record in self._window.slow(partition)
-            if self._leases.covers(record)
-        ]
+        return self._clog.full(partition, shared_by=len(self._leases))
 
     # -- the end
 
     async def _leave(self) -> None:
-        """Break off what is on its way, settle what is known, give the leases back."""
+        """Settle what is known, break off what is on its way, give the leases back."""
+        self._courier.close()
+        await self._try(self._settle)
+        await self._courier.cancel()
+        self._caution.leave()
+        await self._try(self._settle)
+        await self._try(lambda: self._office.store.leave(self._worker))
+
+    async def _try(self, step: Callable[[], Awaitable[None]]) -> None:
         try:
             async with asyncio.timeout(LEAVE_WITHIN):
-                await self._courier.cancel()
-                await self._settle()
-                await self._office.store.leave(self._worker)
+                await step()
         except Exception as error:
-            logger.warning("postroom: leases are left to run out: %s", one_line(error))
+            logger.warning("postroom: leases are left to run out: %s", error_text(error))
 
     def _now(self) -> float:
         return self._clock.monotonic()

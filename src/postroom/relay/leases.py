@@ -18,6 +18,8 @@ class Leases:
         self._leases: dict[int, Lease] = {}
         self._deadline = 0.0
         self.retiring: frozenset[int] = frozenset()
+        self.cautious: set[int] = set()
+        """The partitions whose records go one by one."""
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -25,6 +27,8 @@ class Leases:
     def renew(self, leases: Iterable[Lease], *, asked_at: float, seconds: float) -> None:
         """Take what a poll gave; it counts from before the poll was sent."""
         self._leases = {lease.partition: lease for lease in leases}
+        careful = (lease for lease in self._leases.values() if lease.crash_count >= CAUTIOUS_AFTER)
+        self.cautious = {lease.partition for lease in careful}
         self._deadline = asked_at + (1 - MARGIN) * seconds
 
     def retire(self, share: int, use: Callable[[int], int]) -> None:
@@ -49,11 +53,6 @@ class Leases:
             if lease.partition not in self.retiring
         }
 
-    def cautious(self, partition: int) -> bool:
-        """Tell whether the records of a partition go one by one."""
-        lease = self._leases.get(partition)
-        return lease is not None and lease.crash_count >= CAUTIOUS_AFTER
-
     def crashes_of(self, record: ClaimedRecord) -> int:
         """Count the crashes while this very record was being delivered alone."""
         lease = self._leases.get(record.partition)
@@ -66,7 +65,9 @@ class Leases:
         if partition in self._leases:
             token = self._leases[partition].token
             self._leases[partition] = Lease(partition=partition, token=token)
+            self.cautious.discard(partition)
 
     def clear(self) -> None:
         """Hold nothing."""
         self._leases, self._deadline, self.retiring = {}, 0.0, frozenset()
+        self.cautious = set()

@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom.errors import Outage
+from postroom.errors import ConfigurationError, Outage, error_text
 from postroom.outbox import Outbox
 from postroom.publishers.base import Publisher
 from postroom.relay.breaker import Breaker, Suspicion
@@ -16,8 +17,8 @@ from postroom.store.base import Attempt, Store
 
 logger = logging.getLogger("postroom.relay")
 
-OPEN_WITHIN = 30.0
-"""Seconds for a publisher to connect in."""
+OPEN_WITHIN = 8.0
+"""Seconds for a publisher to connect in: less than the database may take."""
 
 
 @dataclass(slots=True)
@@ -41,8 +42,13 @@ class Office:
     clock: Clock
     way_out: Breaker
     database: Breaker
+    changed: Callable[[], None]
+    """Has every lane look at what has changed."""
     tally: Tally = field(default_factory=Tally)
     suspicion: Suspicion = field(default_factory=Suspicion)
+    suspected: bool = False
+    """Whether a record that may kill the process is on its way, alone."""
+    opening: bool = False
 
     @property
     def patience(self) -> float:
@@ -50,14 +56,30 @@ class Office:
         return max(10.0, self.settings.lease.total_seconds())
 
     async def open_publisher(self) -> None:
-        """Open the way out, or note the outage."""
+        """Open the way out, or note the outage. What is set up wrongly is raised."""
         try:
             async with asyncio.timeout(OPEN_WITHIN):
                 await self.publisher.open(self.outbox, self.engine)
         except Outage as outage:
             self.way_out.trip(str(outage))
+        except ConfigurationError:
+            raise
         except TimeoutError:
             self.way_out.trip(f"it did not open within {OPEN_WITHIN:.0f} s")
+        except Exception as error:
+            logger.exception("postroom: the publisher cannot be opened")
+            self.way_out.trip(error_text(error))
+        else:
+            self.way_out.probe()
+
+    async def reopen_publisher(self) -> None:
+        """Try again to open the way out, if it is time and nobody else does."""
+        if self.way_out.due() and not self.opening:
+            self.opening = True
+            try:
+                await self.open_publisher()
+            finally:
+                self.opening = False
 
     def report(self, attempt: Attempt) -> None:
         """Log what became of a record that was refused, once that is written down."""

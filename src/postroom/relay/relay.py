@@ -4,13 +4,15 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom.errors import ConfigurationError
+from postroom.errors import ConfigurationError, error_text
 from postroom.identity import uuid7
 from postroom.outbox import Outbox
 from postroom.publishers.base import Publisher
@@ -22,11 +24,16 @@ from postroom.relay.lane import Lane
 from postroom.relay.office import Office, Tally
 from postroom.relay.retry import RetrySchedule
 from postroom.relay.settings import OnFailed, RelaySettings
-from postroom.relay.trouble import database_outage, one_line
+from postroom.relay.trouble import database_outage
 from postroom.store.base import Store
-from postroom.store.open import store_for
+from postroom.store.open import store_for, with_own_pool
 
 logger = logging.getLogger("postroom.relay")
+
+CLOSE_WITHIN = 10.0
+"""Seconds for a publisher to close in."""
+CLEANER_GRACE = 5.0
+"""Seconds for the clean-up to end a batch in."""
 
 
 class OutboxRelay:
@@ -75,9 +82,14 @@ class OutboxRelay:
             max_crashes=max_crashes,
         )
         self._clock = clock or SystemClock()
-        self.store: Store = store_for(
-            engine, outbox.tables, keep_delivered=settings.keep_delivered, shift=self._clock.shift
+        self._make_store = partial(
+            store_for,
+            tables=outbox.tables,
+            keep_delivered=settings.keep_delivered,
+            shift=self._clock.shift,
         )
+        self.store: Store = self._make_store(engine)
+        """For people: what is there, retry, skip, discard."""
         self._office = Office(
             outbox=outbox,
             engine=engine,
@@ -87,7 +99,9 @@ class OutboxRelay:
             clock=self._clock,
             way_out=Breaker("the way out", self._clock, self._changed),
             database=Breaker("the database", self._clock, self._changed),
+            changed=self._changed,
         )
+        self._engine = engine
         self._lanes: list[Lane] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
@@ -106,9 +120,14 @@ class OutboxRelay:
         for breaker in (self._office.database, self._office.way_out):
             if breaker.since is not None:
                 seconds = self._clock.monotonic() - breaker.since
-                reason = f"{breaker.what} is away: {breaker.reason}"
+                reason = f"{breaker.what} cannot be used: {breaker.reason}"
                 return Health(status=HealthStatus.DEGRADED, reason=reason, seconds=seconds)
         return Health(status=HealthStatus.OK)
+
+    @property
+    def idle(self) -> bool:
+        """Whether it runs, and found nothing to deliver when it last looked."""
+        return bool(self._lanes) and all(lane.idle for lane in self._lanes)
 
     async def run(self) -> None:
         """Deliver until `stop` is called, or the task is cancelled.
@@ -118,7 +137,7 @@ class OutboxRelay:
         """
         self._begin()
         lanes = [Lane(self._office, self._worker(each)) for each in range(self.settings.lanes)]
-        cleaner = Cleaner(self.store, self._clock, self.settings.retention)
+        cleaner = Cleaner(self._office.store, self._clock, self.settings.retention)
         unsubscribe = self._office.outbox.on_commit(self.wake)
         try:
             await self._open_store()
@@ -129,6 +148,17 @@ class OutboxRelay:
             unsubscribe()
             await self._end()
 
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Self]:
+        """Run for as long as the block lasts; what `run` raises comes out at its end."""
+        task = asyncio.create_task(self.run(), name="postroom relay")
+        await asyncio.sleep(0)  # now it has begun, and can be stopped
+        try:
+            yield self
+        finally:
+            await self.stop()
+            await task
+
     async def run_once(self) -> Tally:
         """Deliver everything that may leave now, and return; raises what stands in the way.
 
@@ -138,8 +168,8 @@ class OutboxRelay:
         before = self._office.tally
         self._office.tally = Tally()
         try:
-            await self.store.open()
-            await self._office.publisher.open(self._office.outbox, self._office.engine)
+            await self._office.store.open()
+            await self._office.publisher.open(self._office.outbox, self._engine)
             self._lanes = [Lane(self._office, self._worker(0), drain=True)]
             await self._lanes[0].run()
             return self._office.tally
@@ -182,13 +212,20 @@ class OutboxRelay:
             raise ConfigurationError("this relay is running already. Make another one.")
         self._loop = asyncio.get_running_loop()
         self._stopping, self._ended = asyncio.Event(), asyncio.Event()  # of this very loop
+        self._own_engine = with_own_pool(self._engine)
+        self._office.store = self._make_store(self._own_engine)
 
     async def _end(self) -> None:
         self._lanes = []
         try:
-            await self._office.publisher.close()
+            async with asyncio.timeout(CLOSE_WITHIN):
+                await self._office.publisher.close()
+        except TimeoutError:
+            logger.warning("postroom: the publisher did not close within %.0f s", CLOSE_WITHIN)
         finally:
-            self._office.way_out.reset()
+            await self._own_engine.dispose()
+            self._office.way_out.forget()
+            self._office.database.forget()
             self._loop = None
             self._ended.set()
 
@@ -197,11 +234,11 @@ class OutboxRelay:
         database = self._office.database
         while not self._stopping.is_set():
             try:
-                await self.store.open()
+                await self._office.store.open()
             except Exception as error:
                 if not database_outage(error):
                     raise
-                database.trip(one_line(error))
+                database.trip(error_text(error))
                 await self._clock.wait(self._stopping, database.retry_at - self._clock.monotonic())
             else:
                 database.reset()
@@ -216,11 +253,12 @@ class OutboxRelay:
         cleaning = asyncio.create_task(cleaner.run())
         try:
             await asyncio.wait([*tasks, cleaning], return_when=asyncio.FIRST_COMPLETED)
+            cleaner.stop()
             for lane in lanes:
                 lane.stop()
             await asyncio.wait(tasks)
+            await asyncio.wait([cleaning], timeout=CLEANER_GRACE)
         finally:
-            cleaner.stop()
             for task in (*tasks, cleaning):
                 task.cancel()
             await asyncio.gather(*tasks, cleaning, return_exceptions=True)

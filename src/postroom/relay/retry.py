@@ -11,6 +11,7 @@ from postroom.store.base import Attempt
 
 NEXT_POLL: Final = None
 """A delay: until the relay polls next."""
+LONGEST: Final = timedelta(days=3653)
 MOST_RETRIES: Final = 2**31 - 1  # what the column holds
 FOUND_EXHAUSTED: Final = Refused("", permanent=True)
 """For a record that was at its limit before it was tried: what its row says of it is left."""
@@ -28,8 +29,10 @@ class RetrySchedule:
 
     def __post_init__(self) -> None:
         delays = [delay for delay in self.delays if delay is not None]
-        if not self.delays or any(delay < timedelta() for delay in delays):
-            raise ConfigurationError("a retry schedule is a list of delays, none of them negative")
+        if not self.delays or not all(timedelta() <= delay <= LONGEST for delay in delays):
+            raise ConfigurationError(
+                "a retry schedule is a list of delays, none of them negative or above ten years"
+            )
 
     @classmethod
     def seconds(cls, *delays: float | None, forever: bool = False) -> "RetrySchedule":

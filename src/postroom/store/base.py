@@ -38,10 +38,11 @@ class Poll:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Records to deliver, each key's in order; `more`: it pays to ask again at once."""
+    """Records to deliver, each key's in order."""
 
     records: tuple[ClaimedRecord, ...]
-    more: bool
+    more: frozenset[int]
+    """The partitions that may have more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,11 @@ class Attempt:
 
 @dataclass(slots=True, kw_only=True)
 class Settlement:
-    """How deliveries went. Facts (delivered) stand; the rest needs the lease they began under."""
+    """How deliveries went. Facts (delivered) stand; the rest needs the lease they began under.
+
+    Whoever is not sure of the lease any more marks a delivered record as a gate: the next holder
+    may have made it one.
+    """
 
     delivered: list[ClaimedRecord] = field(default_factory=list)
     refused: list[Attempt] = field(default_factory=list)
@@ -86,6 +91,14 @@ class Counts:
     """How long the oldest of those that may leave has been there."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    """What a clean-up has done, and where to go on: None when there is nothing older."""
+
+    deleted: int
+    last: int | None
+
+
 class Store(Protocol):
     """The outbox in one kind of database. Every call is a short transaction of its own."""
 
@@ -98,15 +111,21 @@ class Store(Protocol):
         *,
         busy: Collection[int] = (),
         retiring: Collection[int] = (),
+        take: bool = True,
         lease: timedelta,
     ) -> Poll:
         """Renew what has work or is busy, give the rest back, take a fair share of what is free.
 
-        One query, also when there is nothing to do. `retiring` partitions go back once idle.
+        One query, also when there is nothing to do. `retiring` partitions go back once idle;
+        without `take`, all that is not busy does.
         """
 
     async def claim(
-        self, tokens: Mapping[int, int], *, depth: int, held: Collection[int] = ()
+        self,
+        tokens: Mapping[int, int],
+        *,
+        depth: int,
+        held: Collection[int] = (),
     ) -> Claim:
         """Read up to `depth` records of each partition, but those `held` (by position) already.
 
@@ -119,14 +138,17 @@ class Store(Protocol):
     async def calm(self, worker: str, partition: int) -> None:
         """Forget the crashes of a partition: it has been served without one."""
 
-    async def settle(self, settlement: Settlement) -> None:
-        """Write down how deliveries went, in one transaction."""
+    async def settle(self, settlement: Settlement) -> list[Attempt]:
+        """Write down how deliveries went, in one transaction; give the refusals that it wrote."""
 
     async def leave(self, worker: str) -> None:
         """Give every lease back."""
 
-    async def clean(self, *, older_than: timedelta, limit: int) -> int:
-        """Delete so many delivered records at most, and give their number; and old receipts."""
+    async def clean(self, *, older_than: timedelta, after: int = 0, limit: int = 1000) -> Cleaned:
+        """Look at so many records after a position, and delete those delivered longer ago.
+
+        Does nothing while another worker cleans up. At the end of a round, old receipts go too.
+        """
 
     async def mend(self) -> int:
         """Put right what nobody would ever claim, as an edit by hand may leave it."""

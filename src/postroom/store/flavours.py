@@ -17,6 +17,15 @@ class Flavour(Protocol):
     def after(self, seconds: str) -> str:
         """Give the moment so many seconds from now."""
 
+    def text(self, column: str) -> str:
+        """Give a column as text, whatever it holds."""
+
+    def identity(self, column: str) -> str:
+        """Give a column of ids as the driver reads them best."""
+
+    def is_time(self, column: str) -> str:
+        """Tell whether a column holds a time, as it should."""
+
     def rows(self, name: str, columns: Mapping[str, str]) -> str:
         """Give a parameter, a list of objects, as rows under the parameter's name."""
 
@@ -55,6 +64,15 @@ class PostgresFlavour:
     def after(self, seconds: str) -> str:
         return f"({self.now} + make_interval(secs => CAST({seconds} AS double precision)))"
 
+    def text(self, column: str) -> str:
+        return f"CAST({column} AS text)"
+
+    def identity(self, column: str) -> str:
+        return column
+
+    def is_time(self, column: str) -> str:
+        return f"{column} IS NOT NULL"  # nothing else fits; 'infinity' is somebody's decision
+
     def rows(self, name: str, columns: Mapping[str, str]) -> str:
         definition = ", ".join(f"{column} {type_}" for column, type_ in columns.items())
         return f"json_to_recordset(CAST(:{name} AS json)) AS {name}({definition})"
@@ -91,6 +109,18 @@ class SQLiteFlavour:
     def after(self, seconds: str) -> str:
         # To the millisecond, with the six digits that SQLAlchemy reads and writes.
         return f"(strftime('%Y-%m-%d %H\\:%M\\:%f', :now, ({seconds}) || ' seconds') || '000')"
+
+    def text(self, column: str) -> str:
+        # Bytes, which no column is meant to hold, need not be text.
+        return (
+            f"CASE typeof({column}) WHEN 'blob' THEN hex({column}) ELSE CAST({column} AS text) END"
+        )
+
+    def identity(self, column: str) -> str:
+        return self.text(column)
+
+    def is_time(self, column: str) -> str:
+        return f"typeof({column}) = 'text' AND julianday({column}) IS NOT NULL"
 
     def rows(self, name: str, columns: Mapping[str, str]) -> str:
         values = ", ".join(f"json_extract(value, '$.{each}') AS {each}" for each in columns)

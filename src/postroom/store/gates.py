@@ -56,12 +56,12 @@ class GateKeeper(ABC):
         self._receipts = Receipts(tables.inbox)
 
     @abstractmethod
-    def statement(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """Open a connection on which every statement is a transaction of its own."""
-
-    @abstractmethod
     def transaction(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Open a transaction whose statements each see what others have committed by then."""
+
+    @abstractmethod
+    def snapshot(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Open a transaction that only reads, and sees one moment of the database."""
 
     async def _run(
         self, connection: AsyncConnection, statement: TextClause, **values: Any

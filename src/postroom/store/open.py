@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 
+from sqlalchemy import Engine
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.errors import ConfigurationError
@@ -37,3 +38,13 @@ def store_for(
             f"postroom has no store for {engine.dialect.name}. It knows {', '.join(STORES)}."
         )
     return store(engine, tables, keep_delivered=keep_delivered, shift=shift)
+
+
+def with_own_pool(engine: AsyncEngine) -> AsyncEngine:
+    """Give an engine like this one with connections of its own.
+
+    Handlers may use up the application's; the relay could not renew its leases then, and others
+    would run the same handlers.
+    """
+    own = Engine(engine.pool.recreate(), engine.dialect, engine.url, hide_parameters=True)
+    return AsyncEngine(own)

@@ -1,5 +1,6 @@
 """The store in PostgreSQL, for any number of workers."""
 
+import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -12,7 +13,7 @@ from postroom.record import PARTITIONS
 from postroom.store.base import Lease, Poll
 from postroom.store.flavours import PostgresFlavour
 from postroom.store.sql import SqlStore
-from postroom.store.statements import Names
+from postroom.store.statements import Names, within_partition
 
 LEASE = "l.partition, l.token, l.crash_count, l.suspect, l.suspect_crashes"
 
@@ -26,21 +27,32 @@ class PostgresStore(SqlStore):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._poll = poll_statement(self._names)
-        # Statements that stand alone save the round trips of BEGIN and COMMIT.
-        self._alone = self.engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._together = self.engine.execution_options(isolation_level="READ COMMITTED")
+        # Whatever the application's own transactions are.
+        self._committed_reads = self.engine.execution_options(isolation_level="READ COMMITTED")
+        self._one_moment = self.engine.execution_options(isolation_level="REPEATABLE READ")
 
     @asynccontextmanager
-    async def statement(self) -> AsyncIterator[AsyncConnection]:
-        """See `GateKeeper.statement`."""
-        async with self._alone.connect() as connection:
+    async def snapshot(self) -> AsyncIterator[AsyncConnection]:
+        """See `GateKeeper.snapshot`."""
+        await self._dialect_ready()
+        async with self._one_moment.begin() as connection:
             yield connection
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
         """See `GateKeeper.transaction`."""
-        async with self._together.begin() as connection:
+        await self._dialect_ready()
+        async with self._committed_reads.begin() as connection:
             yield connection
+
+    async def _dialect_ready(self) -> None:
+        """Wait until SQLAlchemy knows the server, which the first connection of all finds out.
+
+        A second one at the same moment would not wait for it, and fail to set its isolation level.
+        """
+        while getattr(self.engine.dialect, "default_isolation_level", None) is None:
+            async with self.engine.connect():
+                await asyncio.sleep(0)
 
     async def poll(
         self,
@@ -48,16 +60,18 @@ class PostgresStore(SqlStore):
         *,
         busy: Collection[int] = (),
         retiring: Collection[int] = (),
+        take: bool = True,
         lease: timedelta,
     ) -> Poll:
         """See `Store.poll`."""
-        async with self.statement() as connection:
+        async with self.transaction() as connection:
             result = await self._run(
                 connection,
                 self._poll,
                 worker=worker,
                 busy=list(busy),
                 retiring=list(retiring),
+                take=take,
                 lease=lease.total_seconds(),
             )
             rows = result.all()
@@ -78,7 +92,8 @@ def poll_statement(n: Names) -> TextClause:
     """Write the one statement of an idle relay: who am I with, what is there, what do I hold."""
     sql = PostgresFlavour()
     busy, retiring = sql.among("busy"), sql.among("retiring")
-    keep = f"(l.partition {busy} OR (work.waiting AND NOT l.partition {retiring}))"
+    wanted = f"CAST(:take AS boolean) AND work.waiting AND NOT l.partition {retiring}"
+    keep = f"(l.partition {busy} OR ({wanted}))"
     return text(f"""
         WITH present AS (
             INSERT INTO {n.workers} (worker, seen_until)
@@ -87,13 +102,12 @@ def poll_statement(n: Names) -> TextClause:
         ), work AS MATERIALIZED (
             SELECT l.partition, d.due_at,
                 coalesce(r.found, false) OR coalesce(d.due_at <= {sql.now}, false) AS waiting
-            FROM {n.leases} l
+            FROM {n.leases} l CROSS JOIN LATERAL (SELECT l.partition) AS partitions
             LEFT JOIN LATERAL (SELECT true AS found FROM {n.records} r
-                WHERE r.ready AND r.partition = l.partition ORDER BY r.position LIMIT 1
+                WHERE r.ready AND {within_partition("r.position")} LIMIT 1
             ) r ON true
             LEFT JOIN LATERAL (SELECT r.due_at FROM {n.records} r
-                WHERE r.due_at IS NOT NULL AND r.partition = l.partition
-                ORDER BY r.due_at, r.position LIMIT 1
+                WHERE r.due_at IS NOT NULL AND {within_partition("r.due_at, r.position")} LIMIT 1
             ) d ON true
         ), others AS (
             SELECT count(*) AS n FROM {n.workers}
@@ -107,16 +121,25 @@ def poll_statement(n: Names) -> TextClause:
             FROM work WHERE work.partition = l.partition AND l.worker = :worker AND {keep}
             RETURNING {LEASE}
         ), returned AS (
-            UPDATE {n.leases} l SET worker = NULL, leased_until = NULL, crash_count = 0,
-                suspect = NULL, suspect_crashes = 0
+            UPDATE {n.leases} l SET worker = NULL, leased_until = NULL,
+                crash_count = CASE WHEN work.waiting THEN l.crash_count ELSE 0 END,
+                suspect = CASE WHEN work.waiting THEN l.suspect END,
+                suspect_crashes = CASE WHEN work.waiting THEN l.suspect_crashes ELSE 0 END
             FROM work WHERE work.partition = l.partition AND l.worker = :worker AND NOT {keep}
+        ), expired AS (
+            SELECT l.partition, l.worker FROM {n.leases} l JOIN work ON work.partition = l.partition
+            WHERE work.waiting AND l.worker <> :worker AND l.leased_until < {sql.now}
         ), wanted AS (
-            SELECT l.partition FROM {n.leases} l JOIN work ON work.partition = l.partition
-            WHERE work.waiting AND (l.worker IS NULL
+            SELECT l.partition, l.worker FROM {n.leases} l
+            JOIN work ON work.partition = l.partition
+            WHERE CAST(:take AS boolean) AND work.waiting AND (l.worker IS NULL
                 OR (l.worker <> :worker AND l.leased_until < {sql.now}))
-            ORDER BY l.served_at NULLS FIRST, l.partition
+            ORDER BY l.worker IS NULL, l.served_at NULLS FIRST, l.partition
             LIMIT (SELECT greatest(0, share.size - (SELECT count(*) FROM kept)) FROM share)
+                + (SELECT count(*) FROM expired)
             FOR UPDATE OF l SKIP LOCKED
+        ), dead AS (
+            DELETE FROM {n.workers} w USING wanted WHERE w.worker = wanted.worker
         ), taken AS (
             UPDATE {n.leases} l SET worker = :worker, token = l.token + 1,
                 leased_until = {sql.after(":lease")}, served_at = {sql.now},
@@ -127,7 +150,8 @@ def poll_statement(n: Names) -> TextClause:
             RETURNING {LEASE}
         )
         SELECT share.size AS share, share.waiting, l.*, (
-            SELECT extract(epoch FROM min(due_at) - {sql.now}) FROM work WHERE due_at > {sql.now}
+            SELECT extract(epoch FROM min(least(due_at, {sql.after("86400")})) - {sql.now})
+            FROM work WHERE due_at > {sql.now}
         ) AS next_due
         FROM share LEFT JOIN (SELECT * FROM kept UNION ALL SELECT * FROM taken) l ON true""")
 

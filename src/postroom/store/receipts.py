@@ -62,6 +62,12 @@ class Receipts:
         )
         return delete(self.table).where(ours.in_(old))
 
+    def delete(self, message_id: str, consumer: str) -> Delete:
+        """Delete a receipt."""
+        columns = self.table.c
+        theirs = columns.message_id == message_id, columns.consumer == consumer
+        return delete(self.table).where(*theirs)
+
     def note(self, connection: Connection, message_id: str, consumer: str) -> bool:
         """Note a receipt in the connection's transaction; False if it had been noted before."""
         statement = self.insert_once(connection.dialect)

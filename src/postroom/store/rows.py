@@ -1,36 +1,72 @@
 """Rows read as records. Nothing that a row can hold makes a claim fail: it makes a fault."""
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from postroom.record import ClaimedRecord, Key
+from postroom.record import ClaimedRecord, Key, Status
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOBODY = UUID(int=0)
 MAX_REASON = 4000
+# By number, not by name: these are read for every record.
+POSITION, PARTITION, STATUS, WAS_DUE = 0, 1, 11, 14
+
+
+class Rows:
+    """What a window gave, each row once: those to deliver, and those that are done."""
+
+    def __init__(self, rows: Iterable[Any]) -> None:
+        by_position = {row[POSITION]: row for row in rows}
+        self._all = [row for _, row in sorted(by_position.items())]
+        self.done = [row[POSITION] for row in self._all if row[STATUS] != Status.PENDING]
+
+    def partitions(self, *, at_least: int) -> set[int]:
+        """Give the partitions that so many rows are of."""
+        counts = Counter(row[PARTITION] for row in self._all)
+        return {partition for partition, count in counts.items() if count >= at_least}
+
+    def records(self, tokens: Mapping[int, int], *, valid_json: bool) -> dict[ClaimedRecord, bool]:
+        """Read the rows to deliver, in order, with whether their time had come."""
+        return {
+            to_record(row, tokens[row[PARTITION]], valid_json=valid_json): bool(row[WAS_DUE])
+            for row in self._all
+            if row[STATUS] == Status.PENDING
+        }
 
 
 def to_record(row: Any, token: int, *, valid_json: bool) -> ClaimedRecord:
     """Read a row, with the first of its faults if it has any."""
+    position, partition, version, retries, limit, identity, *texts, occurred, created, _ = row
+    event_type, aggregate_type, aggregate_id, payload, headers, _ = texts
     faults: list[str] = []
+    if not valid_json:  # nor is anything else what its column says
+        version = _read(faults, "event_version", version, _whole, 0)
+        retries = _read(faults, "retry_count", retries, _whole, 0)
+        limit = _read(faults, "max_retries", limit, _whole_or_none, 0)
+        payload = _read(faults, "payload", payload, _json, "null")
+        identity = _read(faults, "id", identity, UUID, NOBODY)
+    if not valid_json or occurred is None or created is None:
+        occurred = _read(faults, "occurred_at", occurred, moment, EPOCH)
+        created = _read(faults, "created_at", created, moment, EPOCH)
     return ClaimedRecord(
-        position=row.position,
-        partition=row.partition,
+        position=position,
+        partition=partition,
         token=token,
-        id=_read(faults, "id", row.id, _uuid, NOBODY),
-        event_type=row.event_type,
-        event_version=_read(faults, "event_version", row.event_version, _whole, 0),
-        aggregate_type=row.aggregate_type,
-        aggregate_id=row.aggregate_id,
-        payload_json=_read(faults, "payload", row.payload, str if valid_json else _json, "null"),
-        headers=_read(faults, "headers", row.headers, _object, {}),
-        retry_count=_read(faults, "retry_count", row.retry_count, _whole, 0),
-        max_retries=_read(faults, "max_retries", row.max_retries, _whole_or_none, 0),
-        occurred_at=_read(faults, "occurred_at", row.occurred_at, moment, EPOCH),
-        created_at=_read(faults, "created_at", row.created_at, moment, EPOCH),
+        id=identity,
+        event_type=event_type,
+        event_version=version,
+        aggregate_type=aggregate_type,
+        aggregate_id=aggregate_id,
+        payload_json=payload,
+        headers={} if headers == "{}" else _read(faults, "headers", headers, _object, {}),
+        retry_count=retries,
+        max_retries=limit,
+        occurred_at=occurred,
+        created_at=created,
         fault=faults[0] if faults else None,
     )
 
@@ -72,10 +108,6 @@ def _read(faults: list[str], column: str, value: Any, reader: Any, otherwise: An
         return otherwise
 
 
-def _uuid(value: Any) -> UUID:
-    return UUID(value)
-
-
 def _whole(value: Any) -> int:
     if not isinstance(value, int):
         raise ValueError("that is no whole number")
@@ -93,8 +125,6 @@ def _json(value: Any) -> str:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    if value == "{}":
-        return {}
     document = json.loads(value)
     if not isinstance(document, dict):
         raise ValueError("that is no JSON object")

@@ -10,7 +10,7 @@ from postroom.record import PARTITIONS, ClaimedRecord, Key, Status
 from postroom.store.base import Attempt, Claim, Settlement
 from postroom.store.care import Care
 from postroom.store.gates import gate_rows, key_rows, keys_of, partition_rows, positions_of
-from postroom.store.rows import sift, storable, to_record
+from postroom.store.rows import Rows, sift, storable
 from postroom.store.schema import check_schema
 
 AHEAD = 5000
@@ -34,7 +34,7 @@ class SqlStore(Care):
         self, tokens: Mapping[int, int], *, depth: int, held: Collection[int] = ()
     ) -> Claim:
         """See `Store.claim`."""
-        async with self.statement() as connection:
+        async with self.snapshot() as connection:
             window = await self._run(
                 connection,
                 self._claim.window,
@@ -42,15 +42,14 @@ class SqlStore(Care):
                 depth=depth,
                 held=self.flavour.numbers(held),
             )
-            rows = self._records(window, tokens)
-            gates: Mapping[Key, int] = {}
-            if keys := keys_of(rows):
-                found = await self._run(connection, self._claim.gates, keys=key_rows(keys))
-                gates = _gates(found)
-        passing, parked = sift(rows, gates)
-        if parked:
-            await self._park(parked)
-        return Claim(records=tuple(passing), more=len(rows) >= depth or bool(parked))
+            rows = Rows(window.all())
+            records = rows.records(tokens, valid_json=self.valid_json)
+            gates = await self._gates(connection, keys_of(records))
+        passing, parked = sift(records, gates)
+        if rows.done or parked:
+            await self._set_aside(rows.done, parked)
+        more = rows.partitions(at_least=depth) | {record.partition for record in parked}
+        return Claim(records=tuple(passing), more=frozenset(more))
 
     async def suspect(self, worker: str, record: ClaimedRecord) -> bool:
         """See `Store.suspect`."""
@@ -70,13 +69,8 @@ class SqlStore(Care):
             await self._run(connection, self._lease.leave, worker=worker)
             await self._run(connection, self._lease.forget_worker, worker=worker)
 
-    async def settle(self, settlement: Settlement) -> None:
+    async def settle(self, settlement: Settlement) -> list[Attempt]:
         """See `Store.settle`."""
-        simple = not settlement.refused and not settlement.slow
-        if simple and not any(record.is_gate for record in settlement.delivered):
-            async with self.statement() as connection:
-                await self._delivered(connection, settlement.delivered)
-            return
         async with self.transaction() as connection:
             await self._delivered(connection, settlement.delivered)
             await self._advance(connection, _gate_keys(settlement.delivered))
@@ -86,37 +80,38 @@ class SqlStore(Care):
             await self._hold(connection, _held_back([*waited_for, *slow]))
             let_go = [attempt.record for attempt in refused if not attempt.holds]
             await self._advance(connection, _gate_keys(let_go), positions_of(let_go))
+        return refused
 
-    def _records(
-        self, window: Iterable[Any], tokens: Mapping[int, int]
-    ) -> dict[ClaimedRecord, bool]:
-        """Read rows, in order; a row that both halves of the window give counts once."""
-        found = {row.position: row for row in window}
-        return {
-            to_record(row, tokens[row.partition], valid_json=self.valid_json): bool(row.was_due)
-            for _, row in sorted(found.items())
-        }
+    async def _gates(self, connection: AsyncConnection, keys: Collection[Key]) -> dict[Key, int]:
+        if not keys:
+            return {}
+        return _gates(await self._run(connection, self._claim.gates, keys=key_rows(keys)))
 
-    async def _park(self, records: Sequence[ClaimedRecord]) -> None:
-        """Set aside what waits for another record of its key, as far as the eye can see."""
+    async def _set_aside(self, done: Sequence[int], records: Sequence[ClaimedRecord]) -> None:
+        """Take out of the line what is done, and what waits for another record of its key."""
         async with self.transaction() as connection:
-            # Read again, and locked: what opens a gate would not see what is parked behind it.
-            locked = await self._run(
-                connection, self._claim.lock_gates, keys=key_rows(keys_of(records))
-            )
-            gates = _gates(locked)
-            still = [record for record in records if record.key in gates]
-            if not still:
-                return
-            partitions = partition_rows({record.partition for record in still})
-            await self._run(
-                connection,
-                self._claim.park,
-                partitions=partitions,
-                gates=gate_rows(gates),
-                ahead=AHEAD,
-            )
-            await self._at(connection, self._claim.park_due, positions_of(still))
+            await self._at(connection, self._claim.take_out, done)
+            if records:
+                await self._park(connection, records)
+
+    async def _park(self, connection: AsyncConnection, records: Sequence[ClaimedRecord]) -> None:
+        """Park followers, as far as the eye can see."""
+        # Read again, and locked: what opens a gate would not see what is parked behind it.
+        keys = key_rows(keys_of(records))
+        gates = _gates(await self._run(connection, self._claim.lock_gates, keys=keys))
+        still = [record for record in records if record.key in gates]
+        if not still:
+            return
+        partitions = partition_rows({record.partition for record in still})
+        await self._run(
+            connection,
+            self._claim.park,
+            partitions=partitions,
+            gates=gate_rows(gates),
+            ahead=AHEAD,
+        )
+        due = [each.position for each in still if each.key and gates[each.key] != each.position]
+        await self._at(connection, self._claim.park_due, due)
 
     async def _delivered(
         self, connection: AsyncConnection, records: Sequence[ClaimedRecord]

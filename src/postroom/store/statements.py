@@ -7,9 +7,9 @@ from sqlalchemy import Dialect, Table, text
 from postroom.store.flavours import Flavour
 from postroom.store.table import OutboxTables
 
-COLUMNS: Final = """w.position, CAST(w.id AS text) AS id, w.event_type, w.event_version,
-    w.aggregate_type, w.aggregate_id, w.partition, CAST(w.payload AS text) AS payload,
-    CAST(w.headers AS text) AS headers, w.retry_count, w.max_retries, w.occurred_at, w.created_at"""
+NUMBERS: Final = ("position", "partition", "event_version", "retry_count", "max_retries")
+TEXTS: Final = ("event_type", "aggregate_type", "aggregate_id", "payload", "headers", "status")
+TIMES: Final = ("occurred_at", "created_at")
 KEY: Final = {"aggregate_type": "text", "aggregate_id": "text"}
 GATE: Final = {**KEY, "position": "bigint"}
 ATTEMPT: Final = {
@@ -27,11 +27,34 @@ class Names:
     """The tables' names, quoted as the database wants them."""
 
     def __init__(self, tables: OutboxTables, dialect: Dialect) -> None:
+        preparer = dialect.identifier_preparer
+        # A driver that wants % doubled has text() do that once more.
+        percent = "%%" if getattr(preparer, "_double_percents", False) else "%"
+
         def name(table: Table) -> str:
-            return dialect.identifier_preparer.format_table(table).replace(":", r"\:")
+            return preparer.format_table(table).replace(percent, "%").replace(":", r"\:")
 
         self.records, self.leases = name(tables.records), name(tables.leases)
         self.workers, self.blocked = name(tables.workers), name(tables.blocked_keys)
+
+
+def record_columns(sql: Flavour) -> str:
+    """List what a claim reads, so that no value stops it: not even a time that Python lacks."""
+    numbers = [f"w.{name}" for name in NUMBERS]
+    texts = [f"{sql.text(f'w.{name}')} AS {name}" for name in TEXTS]
+    known = "BETWEEN '0001-01-02' AND '9999-12-30'"
+    times = [f"CASE WHEN w.{name} {known} THEN w.{name} END AS {name}" for name in TIMES]
+    return ", ".join([*numbers, f"{sql.identity('w.id')} AS id", *texts, *times])
+
+
+def within_partition(order: str) -> str:
+    """Read a partition in order, from nowhere but the index that is made for it.
+
+    As a range the partition is part of the order, which the primary key cannot give. With an `=`
+    the planner may walk that instead, through everything that was ever delivered.
+    """
+    return f"""r.partition BETWEEN partitions.partition AND partitions.partition
+        ORDER BY r.partition, {order}"""
 
 
 class LeaseStatements:
@@ -52,10 +75,9 @@ class LeaseStatements:
             RETURNING partition, token""")
 
         # It has been served without a crash.
-        calm = "crash_count = 0, suspect = NULL, suspect_crashes = 0"
-        self.calm = text(f"""UPDATE {n.leases} SET {calm}
-            WHERE worker = :worker AND partition = :partition""")
-        self.leave = text(f"""UPDATE {n.leases} SET worker = NULL, leased_until = NULL, {calm}
+        self.calm = text(f"""UPDATE {n.leases} SET crash_count = 0, suspect = NULL,
+            suspect_crashes = 0 WHERE worker = :worker AND partition = :partition""")
+        self.leave = text(f"""UPDATE {n.leases} SET worker = NULL, leased_until = NULL
             WHERE worker = :worker""")
         self.forget_worker = text(f"DELETE FROM {n.workers} WHERE worker = :worker")
 
@@ -72,15 +94,18 @@ class ClaimStatements:
 
     def __init__(self, n: Names, sql: Flavour) -> None:
         partitions = sql.rows("partitions", {"partition": "smallint"})
-        mine = f"r.partition = partitions.partition AND r.position {sql.not_among('held')}"
-        ready = f"r.ready AND {mine} ORDER BY r.position LIMIT :depth"
-        due = f"r.due_at <= {sql.now} AND {mine} ORDER BY r.due_at, r.position LIMIT :depth"
+        free = f"r.position {sql.not_among('held')}"
+        ready = f"""r.ready AND {free}
+            AND {within_partition("r.position")} LIMIT :depth"""
+        due = f"""r.due_at <= {sql.now} AND {free}
+            AND {within_partition("r.due_at, r.position")} LIMIT :depth"""
+        columns = record_columns(sql)
 
         # The first records of each partition, and those whose time has come.
         self.window = text(f"""
-            SELECT {COLUMNS}, 0 AS was_due FROM {sql.each(partitions, n.records, ready)}
+            SELECT {columns}, 0 AS was_due FROM {sql.each(partitions, n.records, ready)}
             UNION ALL
-            SELECT {COLUMNS}, 1 AS was_due FROM {sql.each(partitions, n.records, due)}""")
+            SELECT {columns}, 1 AS was_due FROM {sql.each(partitions, n.records, due)}""")
 
         # In a statement of its own: joined to the window, the planner would sort the backlog.
         keys = sql.rows("keys", KEY)
@@ -97,7 +122,7 @@ class ClaimStatements:
             ORDER BY b.aggregate_type, b.aggregate_id {sql.share_lock}""")
 
         # Far ahead, so that each follower is met once, and no key has to be passed one by one.
-        ahead = "r.ready AND r.partition = partitions.partition ORDER BY r.position LIMIT :ahead"
+        ahead = f"r.ready AND {within_partition('r.position')} LIMIT :ahead"
         gates = sql.rows("gates", GATE)
         self.park = text(
             f"""UPDATE {n.records} SET ready = false WHERE position {
@@ -106,6 +131,9 @@ class ClaimStatements:
                 AND w.aggregate_id = gates.aggregate_id AND w.position > gates.position''')
             }"""
         )
+        # That they are done was said by hand; they are in line all the same.
+        self.take_out = text(f"""UPDATE {n.records} SET ready = false, due_at = NULL
+            WHERE position {sql.among("positions")} AND status <> 'pending'""")
         # A delayed one, whose time has come while its key is blocked.
         self.park_due = text(f"""UPDATE {n.records} SET due_at = NULL, ready = false
             WHERE position {sql.among("positions")} AND due_at IS NOT NULL""")
@@ -131,7 +159,9 @@ class SettleStatements:
 
         gates = sql.rows("gates", GATE)
         self.hold = text(f"""INSERT INTO {n.blocked} (aggregate_type, aggregate_id, position)
-            SELECT gates.aggregate_type, gates.aggregate_id, gates.position FROM {gates} WHERE true
+            SELECT gates.aggregate_type, gates.aggregate_id, gates.position FROM {gates}
+            WHERE EXISTS (SELECT 1 FROM {n.records} r
+                WHERE r.position = gates.position AND r.status <> 'published')
             ON CONFLICT (aggregate_type, aggregate_id) DO UPDATE SET position = excluded.position
         """)
 
@@ -168,13 +198,11 @@ class CareStatements:
     """What people and the cleaner do."""
 
     def __init__(self, n: Names, sql: Flavour) -> None:
-        # Where those begin that are too young to be deleted: positions grow with time.
-        self.boundary = text(f"""SELECT position FROM {n.records}
-            WHERE created_at >= {sql.after(":age")} ORDER BY position LIMIT 1""")
-        old = f"""SELECT position FROM {n.records} WHERE position < :boundary
-            AND status = 'published' AND published_at < {sql.after(":age")}
-            ORDER BY position LIMIT :limit"""
-        self.clean = text(f"DELETE FROM {n.records} WHERE position {sql.within(old)}")
+        # So many records in order, whether they are old, and whether they may go.
+        old = sql.after(":age")
+        self.oldest = text(f"""SELECT position, created_at < {old} AS is_old,
+            status = 'published' AND published_at < {old} AS may_go
+            FROM {n.records} WHERE position > :after ORDER BY position LIMIT :limit""")
         self.clean_workers = text(
             f"DELETE FROM {n.workers} WHERE seen_until < {sql.after('-86400')}"
         )
@@ -202,11 +230,19 @@ class CareStatements:
             WHERE NOT EXISTS (SELECT 1 FROM {n.records} r
                 WHERE r.position = b.position AND r.status <> 'published') LIMIT 1000""")
         # In a partition that nobody serves.
-        nowhere = "(partition < 0 OR partition >= :partitions)"
-        self.mend_ready = text(f"""UPDATE {n.records} SET partition = position % :partitions
-            WHERE ready AND {nowhere}""")
-        self.mend_due = text(f"""UPDATE {n.records} SET partition = position % :partitions
-            WHERE due_at IS NOT NULL AND {nowhere}""")
+        astray = "(partition < 0 OR partition >= :partitions) LIMIT 1000"
+        columns = f"position, {sql.text('aggregate_type')} AS aggregate_type"
+        columns += f", {sql.text('aggregate_id')} AS aggregate_id"
+        self.astray = text(f"""SELECT * FROM (SELECT {columns}
+            FROM {n.records} WHERE ready AND {astray}) AS ready
+            UNION SELECT * FROM (SELECT {columns}
+            FROM {n.records} WHERE due_at IS NOT NULL AND {astray}) AS due""")
+        # At a time that never comes, because it is none.
+        self.timeless = text(f"""UPDATE {n.records} SET due_at = {sql.now}
+            WHERE due_at IS NOT NULL AND NOT ({sql.is_time("due_at")})""")
+        homes = sql.rows("homes", {"at": "bigint", "home": "smallint"})
+        self.bring_home = text(f"""UPDATE {n.records} SET partition = homes.home FROM {homes}
+            WHERE position = homes.at""")
         # Held by nobody, as failed ones are that were set to pending by hand: the first of a key.
         self.orphans = text(f"""SELECT min(r.position) AS position, r.aggregate_id,
             coalesce(r.aggregate_type, '') AS aggregate_type

@@ -1,0 +1,38 @@
+"""How benchmarks measure: sides take turns, so that the machine's moods hit all alike."""
+
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from statistics import median, quantiles
+
+from postroom.identity import uuid7
+from tests.support.postgres import temporary_database
+from tests.support.services import service_url
+
+Side = Callable[[], Awaitable[object]]
+
+
+async def interleaved(sides: Sequence[Side], turns: int) -> list[float]:
+    """Call every side once in a turn, in random order; give the median time of each."""
+    times: list[list[float]] = [[] for _ in sides]
+    for _ in range(turns):
+        for side in random.sample(range(len(sides)), len(sides)):
+            start = time.perf_counter()
+            await sides[side]()
+            times[side].append(time.perf_counter() - start)
+    return [median(each) for each in times]
+
+
+def ratio(values: Sequence[float]) -> str:
+    """Write ratios, of two neighbours in time each, as their median and quartiles."""
+    low, middle, high = quantiles(values, n=4, method="inclusive")
+    return f"{middle:.2f} × ({low:.2f}-{high:.2f})"
+
+
+@contextmanager
+def bench_database() -> Iterator[str]:
+    """Create a database, give its URL for asyncpg, drop it."""
+    server = service_url("POSTROOM_TEST_POSTGRES_URL")
+    with temporary_database(server, f"bench_{uuid7().hex}") as url:
+        yield url.set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)

@@ -1,0 +1,1 @@
+"""Kill, freeze, cut, restart: real processes and real databases, and a ledger decides."""

@@ -1,0 +1,48 @@
+"""A database and a ledger of the test's own."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from tests.chaos.fleet import Fleet, fleet_of
+from tests.chaos.ledger import Ledger
+from tests.chaos.worker import WorkerOptions
+from tests.support.postgres import temporary_database
+from tests.support.services import service_url
+from tests.support.shop import outbox
+
+
+@pytest.fixture
+def database_url() -> Iterator[str]:
+    """A database that nobody else knows of, for asyncpg."""
+    server = service_url("POSTROOM_TEST_POSTGRES_URL")
+    with temporary_database(server, f"postroom_chaos_{uuid4().hex[:12]}") as url:
+        yield url.set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)
+
+
+@pytest.fixture
+async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
+    """An engine on it, the outbox in place."""
+    engine = create_async_engine(database_url)
+    async with engine.begin() as connection:
+        await connection.run_sync(outbox.create_tables)
+    yield engine
+    await engine.dispose()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    ledger = Ledger(tmp_path / "ledger")
+    yield ledger
+    ledger.close()
+
+
+@pytest.fixture
+def fleet(database_url: str, ledger: Ledger, tmp_path: Path) -> Iterator[Fleet]:
+    """Workers on that database, writing that ledger."""
+    options = WorkerOptions(url=database_url, ledger=str(ledger.path))
+    with fleet_of(options, tmp_path) as fleet:
+        yield fleet

@@ -1,0 +1,119 @@
+"""The ledger: what really went out, in one order for all processes.
+
+One file that every process appends to, one write() a line: the kernel puts them in a row. A
+delivery is written before the publisher answers, so what leaves only after that answer stands
+further down.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from postroom.record import ClaimedRecord
+
+
+class What(StrEnum):
+    STARTED = "started"
+    DELIVERED = "delivered"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the ledger."""
+
+    what: What
+    record: str
+    key: str
+    position: int
+    worker: str
+    at: datetime
+
+
+class Ledger:
+    """Append to it from any process, read it in any other."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = os.open(path, os.O_APPEND | os.O_CREAT | os.O_RDWR, 0o600)
+        self._read_up_to = 0
+        self._entries: list[Entry] = []
+
+    def write(self, what: What, record: ClaimedRecord, worker: str) -> None:
+        key = record.aggregate_id or "-"
+        line = (
+            f"{what} {record.id} {key} {record.position} {worker} {datetime.now(UTC).isoformat()}\n"
+        )
+        os.write(self._file, line.encode())
+
+    def entries(self) -> Sequence[Entry]:
+        """Read what is there by now."""
+        size = os.fstat(self._file).st_size
+        text = os.pread(self._file, size - self._read_up_to, self._read_up_to).decode()
+        self._read_up_to = size
+        self._entries += [_entry(line) for line in text.splitlines()]
+        return self._entries
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def delivered(self) -> list[Entry]:
+        return [entry for entry in self.entries() if entry.what is What.DELIVERED]
+
+    def records(self) -> set[str]:
+        """The records that were delivered, once or more."""
+        return {entry.record for entry in self.delivered()}
+
+    def delivered_keys(self) -> list[str]:
+        """The keys of what was delivered, in order."""
+        return [entry.key for entry in self.delivered()]
+
+    def positions(self, key: str) -> list[int]:
+        """The positions of a key's deliveries, in order."""
+        return [entry.position for entry in self.delivered() if entry.key == key]
+
+    def has(self, what: What, record: object, worker: str | None = None) -> bool:
+        """Whether a worker, or anybody, has got so far with a record."""
+        return any(
+            entry.what is what and entry.record == str(record) and worker in (None, entry.worker)
+            for entry in self.entries()
+        )
+
+
+def first_deliveries(delivered: Iterable[Entry]) -> list[Entry]:
+    """Leave out the repeats."""
+    firsts: dict[str, Entry] = {}
+    for entry in delivered:
+        firsts.setdefault(entry.record, entry)
+    return list(firsts.values())
+
+
+def out_of_order(delivered: Iterable[Entry]) -> list[Entry]:
+    """Give the first deliveries that came after a later record of their key."""
+    highest: dict[str, int] = defaultdict(int)
+    wrong = []
+    for entry in first_deliveries(delivered):
+        if entry.position < highest[entry.key]:
+            wrong.append(entry)
+        highest[entry.key] = max(highest[entry.key], entry.position)
+    return wrong
+
+
+def repeats(delivered: Iterable[Entry]) -> list[tuple[Entry, Entry]]:
+    """Give each delivery that was not the first of its record, after the one before it."""
+    last: dict[str, Entry] = {}
+    pairs = []
+    for entry in delivered:
+        if entry.record in last:
+            pairs.append((last[entry.record], entry))
+        last[entry.record] = entry
+    return pairs
+
+
+def _entry(line: str) -> Entry:
+    what, record, key, position, worker, at = line.split()
+    return Entry(What(what), record, key, int(position), worker, datetime.fromisoformat(at))

@@ -1,0 +1,98 @@
+"""A PostgreSQL server of a test's own, which it may stop in the middle of things."""
+
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from scripts.servers import HOST, is_root
+from tests.support.services import missing
+
+FAST = "-c fsync=off -c unix_socket_directories= -c max_connections=20 -c shared_buffers=16MB"
+
+
+class Server:
+    """Listens on a port of its own; lives in a directory of its own."""
+
+    def __init__(self, home: Path, user: str | None) -> None:
+        self._data = home / "data"
+        self._log = home / "log"
+        self._user = user
+        self.port = _free_port()
+
+    @property
+    def url(self) -> str:
+        return f"postgresql+asyncpg://postroom@{HOST}:{self.port}/postgres"
+
+    def create(self) -> None:
+        login = ("--username=postroom", "--auth=trust")
+        self._run("initdb", "--encoding=UTF8", "--no-sync", *login, f"--pgdata={self._data}")
+
+    def start(self) -> None:
+        options = f"-p {self.port} -c listen_addresses={HOST} {FAST}"
+        self._control("start", "--wait", f"--log={self._log}", "-o", options)
+
+    def crash(self) -> None:
+        """Stop it as a power cut would."""
+        self._control("stop", "--wait", "--mode=immediate")
+
+    @property
+    def runs(self) -> bool:
+        return (self._data / "postmaster.pid").exists()
+
+    def _control(self, *words: str) -> None:
+        self._run("pg_ctl", f"--pgdata={self._data}", *words)
+
+    def _run(self, program: str, *words: str) -> None:
+        subprocess.run(
+            [_program(program), *words],
+            check=True,
+            user=self._user,
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            timeout=60,
+        )
+
+
+@contextmanager
+def private_server() -> Iterator[Server]:
+    """Make a server and start it; nothing is left of it afterwards."""
+    with tempfile.TemporaryDirectory(prefix="postroom-chaos-") as home:
+        user = _lesser_user()
+        if user is not None:
+            shutil.chown(home, user)
+        server = Server(Path(home), user)
+        server.create()
+        server.start()
+        try:
+            yield server
+        finally:
+            if server.runs:
+                server.crash()
+
+
+def _program(name: str) -> str:
+    debian = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    found = str(debian[-1]) if debian else shutil.which(name)
+    if found is None:
+        raise missing(f"PostgreSQL's {name} is not installed")
+    return found
+
+
+def _lesser_user() -> str | None:
+    """Give whom to run as: PostgreSQL refuses to run as root."""
+    if not is_root():
+        return None
+    known = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in known else "nobody"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,98 @@
+"""What a relay asks of the database while there is nothing to do."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from postroom.publishers.base import Outcome, Refused
+from postroom.record import ClaimedRecord
+from postroom.relay.relay import OutboxRelay
+from postroom.relay.retry import RetrySchedule
+from tests.chaos.clock import SteppedClock
+from tests.chaos.ledger import Ledger
+from tests.chaos.outbox import records_of_keys, running, save
+from tests.chaos.publisher import LedgerPublisher
+from tests.chaos.waiting import until
+from tests.support.shop import outbox
+
+POLL = timedelta(seconds=30)
+INTERVALS = 10
+"""Less than the cleaner's interval, all together."""
+
+
+class Statements:
+    """Counts what goes to a database, through whichever engine: a relay has one of its own."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self.count = 0
+        self._url = engine.url
+        event.listen(Engine, "before_cursor_execute", self._note)
+
+    def _note(self, connection: Connection, *_: object) -> None:
+        self.count += connection.engine.url == self._url
+
+    def close(self) -> None:
+        event.remove(Engine, "before_cursor_execute", self._note)
+
+
+@pytest.fixture
+def statements(engine: AsyncEngine) -> Iterator[Statements]:
+    statements = Statements(engine)
+    yield statements
+    statements.close()
+
+
+async def pass_time(clock: SteppedClock, sleepers: int) -> None:
+    """Let some poll intervals pass, each when everybody sleeps."""
+    begun = clock.shift()
+    while clock.shift() - begun < INTERVALS * POLL:
+        await until(lambda: clock.sleepers == sleepers, "everybody sleeps")
+        clock.skip()
+    await until(lambda: clock.sleepers == sleepers, "everybody sleeps")
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+async def test_an_idle_relay_asks_once_per_interval_and_lane(
+    engine: AsyncEngine, ledger: Ledger, statements: Statements, lanes: int
+) -> None:
+    clock, sleepers = SteppedClock(), lanes + 1
+    relay = OutboxRelay(
+        outbox, engine, LedgerPublisher(ledger), poll_interval=POLL, lanes=lanes, clock=clock
+    )
+    async with running(relay):
+        await until(lambda: clock.sleepers == sleepers, "everybody sleeps")
+        before = statements.count
+        await pass_time(clock, sleepers)
+        assert 0 < statements.count - before <= INTERVALS * lanes
+        await relay.stop()
+
+
+async def test_a_relay_whose_records_all_wait_for_their_retry_asks_no_more_than_that(
+    engine: AsyncEngine, ledger: Ledger, statements: Statements
+) -> None:
+    async def refuse(record: ClaimedRecord) -> Outcome:
+        return Refused("not today")
+
+    clock = SteppedClock()
+    relay = OutboxRelay(
+        outbox,
+        engine,
+        LedgerPublisher(ledger, treat=refuse),
+        poll_interval=POLL,
+        retry=RetrySchedule.seconds(3600, forever=True),
+        clock=clock,
+    )
+    await save(engine, records_of_keys(100, 2))
+    async with running(relay):
+        await until(lambda: len(ledger.entries()) == 200, "the first of each key is refused")
+        await until(lambda: clock.sleepers == 2, "everybody sleeps")
+        clock.skip()
+        await until(lambda: clock.sleepers == 2, "everybody sleeps")
+        before = statements.count
+        await pass_time(clock, 2)
+        assert 0 < statements.count - before <= INTERVALS + 1
+        await relay.stop()
+    assert len(ledger.entries()) == 200

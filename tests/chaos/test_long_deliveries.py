@@ -1,0 +1,104 @@
+"""Deliveries that outlast a lease, and followers that pile up behind them."""
+
+import asyncio
+import itertools
+import time
+from datetime import timedelta
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from postroom import OutboxRecord, Status
+from postroom.publishers.base import DELIVERED, Outcome
+from postroom.record import ClaimedRecord
+from postroom.relay.relay import OutboxRelay
+from tests.chaos.ledger import Ledger, What, out_of_order, repeats
+from tests.chaos.outbox import (
+    blocked_keys,
+    has_status,
+    keys_in,
+    records_of,
+    rows,
+    running,
+    save,
+)
+from tests.chaos.publisher import LedgerPublisher
+from tests.chaos.waiting import FULL, until
+from tests.support.shop import outbox
+
+LEASE = timedelta(seconds=30 if FULL else 1.5)
+DELIVERY = 60.0 if FULL else 4.0
+FOLLOWERS = 5_000
+
+
+class Reception:
+    """Takes everything at once but one record, which it keeps waiting."""
+
+    def __init__(self, slow: OutboxRecord) -> None:
+        self.done = asyncio.Event()
+        self._slow = slow
+
+    async def take(self, record: ClaimedRecord) -> Outcome:
+        if record.id == self._slow.id:
+            await self.done.wait()
+        return DELIVERED
+
+
+@pytest.mark.requirement("E1")
+async def test_a_delivery_that_outlasts_its_lease_is_made_once_with_two_relays(
+    engine: AsyncEngine, ledger: Ledger
+) -> None:
+    records = records_of("one", 3)
+    reception = Reception(records[0])
+    await save(engine, records)
+    first, second = (
+        OutboxRelay(
+            outbox,
+            engine,
+            LedgerPublisher(ledger, name, reception.take),
+            lease=LEASE,
+            poll_interval=timedelta(seconds=0.2),
+        )
+        for name in ("first", "second")
+    )
+
+    async with running(first), running(second):
+        begun = time.monotonic()
+        await until(lambda: len(ledger.entries()) == 1, "the delivery has started")
+        await until(
+            lambda: time.monotonic() - begun > DELIVERY, "the lease is over", within=2 * DELIVERY
+        )
+        assert len(ledger.entries()) == 1
+        reception.done.set()
+        await until(lambda: len(ledger.delivered()) == 3, "everything is delivered")
+        await asyncio.gather(first.stop(), second.stop())
+
+    assert repeats(ledger.delivered()) == []
+    assert out_of_order(ledger.delivered()) == []
+    assert has_status(await rows(engine), Status.PUBLISHED)
+
+
+@pytest.mark.requirement("E1", "C16")
+async def test_a_slow_record_stalls_its_key_and_not_its_partition(
+    engine: AsyncEngine, ledger: Ledger
+) -> None:
+    slow_key, *other_keys = itertools.islice(keys_in(7), 6)
+    slow, *followers = records_of(slow_key, 1 + FOLLOWERS)
+    others = [record for key in other_keys for record in records_of(key, 4)]
+    reception = Reception(slow)
+    await save(engine, [slow, *followers])
+    await save(engine, others)
+    relay = OutboxRelay(outbox, engine, LedgerPublisher(ledger, treat=reception.take))
+
+    async with running(relay):
+        await until(lambda: len(ledger.delivered()) == len(others), "the other keys flow")
+        assert slow_key not in ledger.delivered_keys()
+        reception.done.set()
+        count = 1 + FOLLOWERS + len(others)
+        await until(lambda: len(ledger.delivered()) == count, "the followers have left")
+        await relay.stop()
+
+    assert repeats(ledger.delivered()) == []
+    assert out_of_order(ledger.delivered()) == []
+    assert ledger.has(What.DELIVERED, followers[-1].id)
+    assert await blocked_keys(engine) == []

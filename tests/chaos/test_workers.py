@@ -1,0 +1,177 @@
+"""Several worker processes on one outbox, through refusals, kills and freezes."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from postroom import OutboxRecord, Status
+from tests.chaos.fleet import Fleet, Worker
+from tests.chaos.ledger import Entry, Ledger, out_of_order, repeats
+from tests.chaos.outbox import TABLES, blocked_keys, has_status, leases, records_of_keys, rows, save
+from tests.chaos.waiting import FULL, happens, until
+
+KEYS = 50
+RECORDS = 20_000 if FULL else 3_000
+BATCH = 20
+KILLS = 60 if FULL else 8
+"""The most; after so many the workers are left in peace, to come to an end."""
+MOST_HELD = 2 * BATCH
+"""What a worker has claimed at once: more than that is never on its way, or yet to be settled."""
+
+
+def many_records() -> list[OutboxRecord]:
+    return records_of_keys(KEYS, RECORDS // KEYS)
+
+
+def ids(records: Sequence[OutboxRecord]) -> set[str]:
+    return {str(record.id) for record in records}
+
+
+async def all_ready(*workers: Worker) -> None:
+    await until(lambda: all(worker.ready for worker in workers), "all are ready")
+
+
+async def settled(engine: AsyncEngine) -> bool:
+    return has_status(await rows(engine), Status.PUBLISHED)
+
+
+@pytest.mark.requirement("C16", "E1")
+async def test_four_workers_deliver_all_once_and_in_order_through_refusals(
+    engine: AsyncEngine, ledger: Ledger, fleet: Fleet
+) -> None:
+    records = many_records()
+    fleet.configure(refused_percent=5, retry=0.05)
+
+    await all_ready(*[fleet.start(lanes=lanes) for lanes in (1, 1, 1, 2)])
+    await save(engine, records)
+    await until(lambda: len(ledger.delivered()) >= len(records), "everything is delivered")
+    await until(lambda: settled(engine), "everything is settled")
+
+    assert ledger.records() == ids(records)
+    assert repeats(ledger.delivered()) == []
+    assert out_of_order(ledger.delivered()) == []
+    assert await blocked_keys(engine) == []
+    assert len({entry.worker for entry in ledger.delivered()}) > 1
+
+
+class Executioner:
+    """Kills a worker every second, and starts another; freezes one on the way."""
+
+    def __init__(self, fleet: Fleet, engine: AsyncEngine, ledger: Ledger, count: int) -> None:
+        self.fleet = fleet
+        self.engine = engine
+        self.frozen: Worker | None = None
+        self.killed: list[Worker] = []
+        self._ledger = ledger
+        self._count = count
+        self._random = random.Random(1)
+
+    @property
+    def frozen_name(self) -> str | None:
+        return self.frozen.name if self.frozen else None
+
+    async def work(self) -> None:
+        while len(self.killed) < KILLS and not await happens(self._all_delivered, within=1):
+            able = [each for each in self.fleet.alive if each.ready]
+            if len(able) < 2:
+                continue  # the new ones take their time, on a busy machine
+            victim = self._random.choice(able)
+            if self.frozen is None:
+                await self._freeze(victim)
+            else:
+                victim.kill()
+                self.killed.append(victim)
+                self.fleet.start()
+
+    async def _freeze(self, victim: Worker) -> None:
+        """Let a worker sleep until its leases are over and somebody has taken one of them."""
+        self.frozen = victim
+        before = await self._leases(victim)
+        victim.freeze()
+        await until(lambda: self._expired(victim, before), "its leases are over")
+        victim.thaw()
+
+    async def _expired(self, worker: Worker, before: int) -> bool:
+        table = TABLES.leases
+        mine = table.c.worker.contains(f":{worker.pid}:")
+        valid = await leases(self.engine, mine, table.c.leased_until >= func.now())
+        return not valid and await self._leases(worker) < before
+
+    async def _leases(self, worker: Worker) -> int:
+        mine = TABLES.leases.c.worker.contains(f":{worker.pid}:")
+        return len(await leases(self.engine, mine))
+
+    def _all_delivered(self) -> bool:
+        return len(self._ledger.records()) >= self._count
+
+    def answers_for(self, before: Entry, again: Entry) -> str | None:
+        """Name the worker whose end, or sleep, excuses a repeat."""
+        if before.worker in {each.name for each in self.killed}:
+            return before.worker
+        return self.frozen_name if self.frozen_name in (before.worker, again.worker) else None
+
+
+async def settled_before_repeated(
+    engine: AsyncEngine, ledger: Ledger, executioner: Executioner
+) -> list[Entry]:
+    """Give the repeats, without those of the frozen, of what was no longer on its way."""
+    settled_at = {str(row.id): row.published_at for row in await rows(engine)}
+    return [
+        again
+        for before, again in repeats(ledger.delivered())
+        if executioner.frozen_name not in (before.worker, again.worker)
+        and again.at > settled_at[again.record]
+    ]
+
+
+@pytest.mark.requirement("C16", "E1")
+async def test_nothing_is_lost_while_workers_are_killed_and_frozen(
+    engine: AsyncEngine, ledger: Ledger, fleet: Fleet
+) -> None:
+    records = many_records()
+    await save(engine, records)
+    fleet.configure(refused_percent=5, lease=1.5, latency=0.02, batch_size=BATCH, retry=0.05)
+
+    await all_ready(*[fleet.start() for _ in range(4)])
+    executioner = Executioner(fleet, engine, ledger, len(records))
+    await executioner.work()
+    await until(lambda: ledger.records() == ids(records), "everything is delivered")
+    await until(lambda: settled(engine), "everything is settled")
+
+    assert out_of_order(ledger.delivered()) == []
+    assert await blocked_keys(engine) == []
+    assert await settled_before_repeated(engine, ledger, executioner) == []
+    blame = Counter(executioner.answers_for(*pair) for pair in repeats(ledger.delivered()))
+    assert None not in blame
+    assert all(count <= MOST_HELD for count in blame.values())
+    assert len(executioner.killed) >= 2
+
+
+@pytest.mark.requirement("C17", "E1")
+async def test_workers_resume_by_themselves_after_an_outage_that_costs_no_attempt(
+    engine: AsyncEngine, ledger: Ledger, fleet: Fleet, tmp_path: Path
+) -> None:
+    outage = tmp_path / "outage"
+    records = records_of_keys(20, 20)
+    await save(engine, records)
+    workers = [fleet.start(outage=str(outage), latency=0.05) for _ in range(2)]
+    await until(lambda: len(ledger.delivered()) >= 40, "deliveries flow")
+
+    outage.touch()
+    await until(lambda: idle(engine), "both have given their leases back")
+    assert len(ledger.delivered()) < len(records)
+    outage.unlink()
+
+    await until(lambda: len(ledger.delivered()) == len(records), "everything is delivered")
+    assert not any(worker.dead for worker in workers)
+    assert {row.retry_count for row in await rows(engine)} == {0}
+    assert out_of_order(ledger.delivered()) == []
+
+
+async def idle(engine: AsyncEngine) -> bool:
+    return not await leases(engine)

@@ -1,0 +1,124 @@
+"""A worker process: a relay whose publisher has faults. python -m tests.chaos.worker OPTIONS."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from zlib import crc32
+
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from postroom.errors import Outage
+from postroom.publishers.base import DELIVERED, Outcome, Refused
+from postroom.record import ClaimedRecord
+from postroom.relay.relay import OutboxRelay
+from postroom.relay.retry import RetrySchedule
+from tests.chaos.ledger import Ledger
+from tests.chaos.publisher import LedgerPublisher
+from tests.support.shop import outbox
+
+REFUSED = "the dice said no"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """What a worker is told; it travels as JSON."""
+
+    url: str
+    ledger: str
+    name: str = "worker"
+    lease: float = 30.0
+    poll: float = 0.5
+    batch_size: int = 100
+    lanes: int = 1
+    max_crashes: int = 3
+    retry: float = 0.0
+    """Seconds after a refusal; for ever, but for the record's own limit."""
+    latency: float = 0.0
+    refused_percent: int = 0
+    seed: int = 0
+    """Of the dice that refuse."""
+    refuse: tuple[str, ...] = ()
+    kill: tuple[str, ...] = ()
+    """The records that kill the process."""
+    hold: tuple[str, ...] = ()
+    """The records whose delivery waits for the file `release`."""
+    release: str = ""
+    outage: str = ""
+    """A file: while it is there, nobody can be delivered to."""
+
+
+class Faults:
+    """Treats records as the options say."""
+
+    def __init__(self, options: WorkerOptions) -> None:
+        self._options = options
+
+    def opening(self) -> None:
+        self.setting_out()
+        print("ready", flush=True)
+
+    def setting_out(self) -> None:
+        if self._options.outage and Path(self._options.outage).exists():
+            raise Outage("the file says so")
+
+    async def treat(self, record: ClaimedRecord) -> Outcome:
+        options, name = self._options, str(record.id)
+        if name in options.kill:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if name in options.hold:
+            await appears(Path(options.release))
+        await asyncio.sleep(options.latency)
+        if name in options.refuse or self._unlucky(record):
+            return Refused(REFUSED)
+        return DELIVERED
+
+    def _unlucky(self, record: ClaimedRecord) -> bool:
+        """Throw dice that fall alike in every process, and anew for each attempt."""
+        throw = f"{self._options.seed} {record.id} {record.retry_count}".encode()
+        return crc32(throw) % 100 < self._options.refused_percent
+
+
+async def appears(path: Path) -> None:
+    """Wait for a file."""
+    while not await asyncio.to_thread(path.exists):  # noqa: ASYNC110 - of another process
+        await asyncio.sleep(0.01)
+
+
+async def main(options: WorkerOptions) -> None:
+    """Deliver until SIGTERM."""
+    engine = create_async_engine(options.url, pool_size=1 + options.lanes)
+    faults = Faults(options)
+    publisher = LedgerPublisher(
+        Ledger(Path(options.ledger)),
+        options.name,
+        faults.treat,
+        opening=faults.opening,
+        setting_out=faults.setting_out,
+    )
+    relay = OutboxRelay(
+        outbox,
+        engine,
+        publisher,
+        poll_interval=timedelta(seconds=options.poll),
+        lease=timedelta(seconds=options.lease),
+        batch_size=options.batch_size,
+        lanes=options.lanes,
+        max_crashes=options.max_crashes,
+        retry=RetrySchedule.seconds(options.retry, forever=True),
+    )
+    stops: list[asyncio.Task[None]] = []
+    loop = asyncio.get_running_loop()
+    loop.add_reader(sys.stdin, os._exit, 1)  # the test is gone
+    loop.add_signal_handler(signal.SIGTERM, lambda: stops.append(asyncio.create_task(relay.stop())))
+    await relay.run()
+    await asyncio.gather(*stops)
+    await engine.dispose()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(WorkerOptions(**json.loads(sys.argv[1]))))

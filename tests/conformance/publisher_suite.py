@@ -1,0 +1,244 @@
+"""What every publisher has to do. A harness tells the suite how to reach one, and what it is like.
+
+A new publisher joins with a harness, and a class of tests that gives it:
+
+    class TestMine(PublisherSuite):
+        @pytest.fixture
+        def harness(self) -> PublisherHarness:
+            return MyHarness()
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+from uuid import UUID
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from postroom import DomainEvent
+from postroom.errors import Outage
+from postroom.identity import uuid7
+from postroom.publishers.base import DELIVERED, Outcome, Publisher, Refused
+from postroom.record import ClaimedRecord
+from tests.support.claims import claimed
+from tests.support.shop import Base, outbox
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParcelSent(DomainEvent, name="parcel.sent", aggregate="parcel", key="parcel_id", version=2):
+    """What a harness has a receiver for."""
+
+    parcel_id: UUID = field(default_factory=uuid7)
+    note: str = ""
+    contents: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LetterLost(DomainEvent, name="letter.lost"):
+    """What nobody receives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A record as it was received; None stands for what the receiver does not get to see."""
+
+    id: UUID
+    payload: Any
+    event_type: str | None = None
+    event_version: int | None = None
+    headers: dict[str, Any] | None = None
+    aggregate_type: str | None = None
+    aggregate_id: str | None = None
+    position: int | None = None
+
+
+class PublisherHarness(ABC):
+    """A publisher with somebody at its other end, who receives every ParcelSent.
+
+    - `shows`: the parts of an Arrival that the receiver gets to see, beyond id and payload
+    - `refuses_unwanted`: whether a record that nobody receives is refused, or is as good as
+      delivered
+    """
+
+    shows: ClassVar[frozenset[str]]
+    refuses_unwanted: ClassVar[bool]
+    publisher: Publisher
+
+    @abstractmethod
+    async def arrived(self, *records: ClaimedRecord) -> Sequence[Arrival]:
+        """Wait, not for ever, until these have arrived; give all that have."""
+
+    @abstractmethod
+    def outage(self) -> AbstractAsyncContextManager[None]:
+        """Have nobody there to deliver to, for a while."""
+
+
+async def deliver(publisher: Publisher, records: Sequence[ClaimedRecord]) -> list[Outcome]:
+    """Publish in calls as large as they may be."""
+    size = publisher.max_batch
+    batches = [records[start : start + size] for start in range(0, len(records), size)]
+    return [outcome for batch in batches for outcome in await publisher.publish(batch)]
+
+
+def parcels(count: int) -> list[ClaimedRecord]:
+    return [claimed(ParcelSent(note=f"no. {n}"), position=n) for n in range(1, count + 1)]
+
+
+def ids(arrivals: Sequence[Arrival]) -> list[UUID]:
+    return sorted(arrival.id for arrival in arrivals)
+
+
+class PublisherSuite:
+    """The tests; a subclass gives the harness."""
+
+    @pytest.fixture
+    def harness(self) -> PublisherHarness:
+        raise NotImplementedError
+
+    @pytest.fixture
+    async def database(self, tmp_path: Path) -> AsyncIterator[AsyncEngine]:
+        engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}")
+        async with engine.begin() as connection:
+            await connection.run_sync(Base.metadata.create_all)
+        yield engine
+        await engine.dispose()
+
+    @pytest.fixture
+    async def publisher(
+        self, harness: PublisherHarness, database: AsyncEngine
+    ) -> AsyncIterator[Publisher]:
+        await harness.publisher.open(outbox, database)
+        yield harness.publisher
+        await harness.publisher.close()
+
+    def test_its_limits_make_sense(self, harness: PublisherHarness) -> None:
+        assert 1 <= harness.publisher.max_batch <= harness.publisher.max_in_flight
+
+    def test_the_harness_says_what_its_receiver_sees(self, harness: PublisherHarness) -> None:
+        assert harness.shows <= set(Arrival.__slots__) - {"id", "payload"}
+
+    async def test_opening_it_twice_is_fine(
+        self, harness: PublisherHarness, publisher: Publisher, database: AsyncEngine
+    ) -> None:
+        await publisher.open(outbox, database)
+        [record] = parcels(1)
+        assert await publisher.publish([record]) == [DELIVERED]
+        assert ids(await harness.arrived(record)) == [record.id]
+
+    async def test_closing_it_unopened_or_twice_is_fine(self, harness: PublisherHarness) -> None:
+        await harness.publisher.close()
+        await harness.publisher.close()
+
+    async def test_it_can_be_opened_again(
+        self, harness: PublisherHarness, publisher: Publisher, database: AsyncEngine
+    ) -> None:
+        await publisher.close()
+        await publisher.open(outbox, database)
+        [record] = parcels(1)
+        assert await publisher.publish([record]) == [DELIVERED]
+        assert ids(await harness.arrived(record)) == [record.id]
+
+    async def test_a_record_arrives_exactly(
+        self, harness: PublisherHarness, publisher: Publisher
+    ) -> None:
+        contents = {"ü": "💌", "deep": [1, None, {"x": 1.5, "y": []}], "big": 2**53, "no": False}
+        headers = {"traceparent": "00-1", "nested": {"user": "Ünal"}}
+        event = ParcelSent(note="a 'quoted' \\ note", contents=contents)
+        record = claimed(event, position=2**40, headers=headers)
+        assert await publisher.publish([record]) == [DELIVERED]
+        [arrival] = await harness.arrived(record)
+        assert (arrival.id, arrival.payload) == (event.event_id, record.payload)
+        for part in sorted(harness.shows):
+            assert getattr(arrival, part) == getattr(record, part), part
+
+    async def test_a_record_is_left_as_it_was(self, publisher: Publisher) -> None:
+        record = claimed(ParcelSent(), headers={"nested": {"a": [1]}})
+        before = deepcopy(record)
+        await publisher.publish([record])
+        for part in record.__slots__:
+            assert getattr(record, part) == getattr(before, part)
+
+    async def test_no_records_give_no_outcomes(self, publisher: Publisher) -> None:
+        assert list(await publisher.publish([])) == []
+
+    async def test_a_full_batch_arrives_whole(
+        self, harness: PublisherHarness, publisher: Publisher
+    ) -> None:
+        records = parcels(publisher.max_batch)
+        assert list(await publisher.publish(records)) == [DELIVERED] * len(records)
+        assert ids(await harness.arrived(*records)) == sorted(one.id for one in records)
+
+    async def test_outcomes_are_in_the_order_of_the_records(
+        self, harness: PublisherHarness, publisher: Publisher
+    ) -> None:
+        wanted = [number % 3 != 1 for number in range(10)]
+        records = [claimed(ParcelSent() if one else LetterLost()) for one in wanted]
+        outcomes = await deliver(publisher, records)
+        refused = [isinstance(outcome, Refused) for outcome in outcomes]
+        assert refused == [harness.refuses_unwanted and not one for one in wanted]
+        expected = [one for one in records if one.event_type == "parcel.sent"]
+        assert ids(await harness.arrived(*expected)) == sorted(one.id for one in expected)
+
+    async def test_what_nobody_receives_is_refused_for_now_or_done(
+        self, harness: PublisherHarness, publisher: Publisher
+    ) -> None:
+        [outcome] = await publisher.publish([claimed(LetterLost())])
+        if harness.refuses_unwanted:
+            assert isinstance(outcome, Refused)
+            assert "letter.lost" in outcome.reason
+            assert not outcome.permanent  # somebody may come who wants it
+        else:
+            assert outcome == DELIVERED
+
+    async def test_a_refusal_does_not_disturb_what_comes_after(
+        self, harness: PublisherHarness, publisher: Publisher
+    ) -> None:
+        await publisher.publish([claimed(LetterLost())])
+        [record] = parcels(1)
+        assert await publisher.publish([record]) == [DELIVERED]
+        assert ids(await harness.arrived(record)) == [record.id]
+
+    async def test_calls_overlap(self, harness: PublisherHarness, publisher: Publisher) -> None:
+        size = min(publisher.max_batch, 5)
+        calls = min(publisher.max_in_flight // size, 10)
+        records = parcels(size * calls)
+        batches = [records[start : start + size] for start in range(0, len(records), size)]
+        outcomes = await asyncio.gather(*map(publisher.publish, batches))
+        assert [list(each) for each in outcomes] == [[DELIVERED] * size] * calls
+        assert ids(await harness.arrived(*records)) == sorted(one.id for one in records)
+
+    @pytest.mark.parametrize("steps", [0, 1, 3])
+    async def test_a_call_that_is_cancelled_leaves_it_usable(
+        self, harness: PublisherHarness, publisher: Publisher, steps: int
+    ) -> None:
+        [cancelled, record] = parcels(2)
+        call = asyncio.ensure_future(publisher.publish([cancelled]))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait([call])
+        assert await publisher.publish([record]) == [DELIVERED]
+        assert record.id in ids(await harness.arrived(record))
+
+    async def test_an_outage_is_raised_and_counts_nobody(
+        self, harness: PublisherHarness, publisher: Publisher, database: AsyncEngine
+    ) -> None:
+        records = parcels(min(publisher.max_batch, 3))
+        async with harness.outage():
+            with pytest.raises(Outage):
+                await publisher.publish(records)
+        await publisher.open(outbox, database)
+        assert list(await publisher.publish(records)) == [DELIVERED] * len(records)
+        assert set(ids(await harness.arrived(*records))) == {one.id for one in records}
+
+    async def test_it_can_be_closed_during_an_outage(
+        self, harness: PublisherHarness, publisher: Publisher
+    ) -> None:
+        async with harness.outage():
+            await publisher.close()

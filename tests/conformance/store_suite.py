@@ -1,0 +1,45 @@
+"""What every store has to do. A harness tells the suite how to reach one, and what it is like.
+
+A new store joins with a harness, and a class of tests that gives it:
+
+    class TestMine(StoreSuite):
+        @pytest.fixture
+        def harness(self) -> StoreHarness:
+            return MyHarness(engine)
+
+Its tests share an event loop, and the engine with it: a connection per test takes longer than most
+of them.
+"""
+
+import pytest
+import pytest_asyncio
+
+from tests.conformance.store.claiming import Claiming
+from tests.conformance.store.cleaning import Cleaning
+from tests.conformance.store.desk import Desk, StoreHarness
+from tests.conformance.store.leasing import Leasing
+from tests.conformance.store.mending import Mending
+from tests.conformance.store.operating import Operating
+from tests.conformance.store.rubbish import Rubbish
+from tests.conformance.store.settling import Settling
+from tests.conformance.store.waiting import Waiting
+
+
+class StoreSuite(Leasing, Claiming, Waiting, Settling, Operating, Mending, Cleaning, Rubbish):
+    """The tests; a subclass gives the harness."""
+
+    @pytest.fixture
+    def harness(self) -> StoreHarness:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def own_rubbish(self) -> str:
+        """Give what only this database lets a row be set to, as SQL; parametrized."""
+        raise NotImplementedError
+
+    @pytest_asyncio.fixture(loop_scope="module")
+    async def desk(self, harness: StoreHarness) -> Desk:
+        """Open a desk at an outbox that is empty."""
+        desk = Desk(harness)
+        await desk.clear()
+        return desk

@@ -1,0 +1,242 @@
+"""What only happens when several are at work in PostgreSQL at the same time."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import text
+
+from postroom.record import PARTITIONS, Key
+from postroom.relay.trouble import database_outage
+from postroom.store.base import Poll, Settlement
+from postroom.store.gates import FOLLOWERS
+from tests.conformance.store.desk import (
+    LEASE,
+    MINUTE,
+    ZERO,
+    Desk,
+    StoreHarness,
+    attempt,
+    numbered,
+    of_key,
+    tokens_of,
+)
+from tests.conformance.store.harnesses import postgres
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+WORKERS = ("ann", "bob", "cyd", "dan")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def _harness(postgres_url: str) -> AsyncIterator[StoreHarness]:
+    async with postgres(postgres_url) as harness:
+        yield harness
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def desk(_harness: StoreHarness) -> Desk:
+    desk = Desk(_harness)
+    await desk.clear()
+    return desk
+
+
+async def fill(desk: Desk) -> None:
+    for partition in range(PARTITIONS):
+        await desk.put(f".{partition}", partition=partition)
+
+
+def shared(polls: Sequence[Poll]) -> list[int]:
+    """Give the partitions that several of these polls gave."""
+    given = Counter(lease.partition for poll in polls for lease in poll.leases)
+    return [partition for partition, times in given.items() if times > 1]
+
+
+async def poll_all(desk: Desk) -> list[Poll]:
+    """Poll, all workers at once; those that hold more than their share give up some."""
+    first = await asyncio.gather(*(desk.poll(worker) for worker in WORKERS))
+    assert shared(first) == []
+    surplus = [sorted(tokens_of(poll))[poll.share :] for poll in first]
+    pairs = zip(WORKERS, surplus, strict=True)
+    polls = await asyncio.gather(*(desk.poll(worker, retiring=some) for worker, some in pairs))
+    assert shared(polls) == []
+    return polls
+
+
+async def waiter_is_blocked(desk: Desk) -> None:
+    """Wait, not for ever, until somebody waits for a lock in this database."""
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    async with asyncio.timeout(20), desk.engine.connect() as connection:
+        connection = await connection.execution_options(isolation_level="AUTOCOMMIT")
+        while not await connection.scalar(waiting):  # noqa: ASYNC110  it is the database's
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.requirement("C9")
+async def test_workers_that_poll_at_once_never_share_a_partition(desk: Desk) -> None:
+    await fill(desk)
+    for _ in range(15):
+        await poll_all(desk)
+    assert [len(poll.leases) for poll in await poll_all(desk)] == [16] * 4
+
+
+async def test_workers_that_take_over_at_once_never_share_a_partition(desk: Desk) -> None:
+    await fill(desk)
+    highest = dict.fromkeys(range(PARTITIONS), 0)
+    for number in range(10):
+        polls = await asyncio.gather(*(desk.poll(f"{worker}{number}") for worker in WORKERS))
+        assert shared(polls) == []
+        for partition, token in (pair for poll in polls for pair in tokens_of(poll).items()):
+            assert token > highest[partition]
+            highest[partition] = token
+        desk.later(3 * LEASE)
+
+
+async def test_a_worker_that_wakes_up_late_shares_nothing_with_who_takes_over(desk: Desk) -> None:
+    await fill(desk)
+    await desk.poll("ann")
+    for _ in range(10):
+        desk.later(3 * LEASE)
+        assert shared(await asyncio.gather(desk.poll("ann"), desk.poll("bob"))) == []
+
+
+async def test_stores_can_be_opened_all_at_once(desk: Desk) -> None:
+    await desk.sql("DELETE FROM suite_outbox_leases")
+    await asyncio.gather(*(desk.another_store().open() for _ in range(6)))
+    [row] = await desk.sql("SELECT count(*) AS n FROM suite_outbox_leases")
+    assert row.n == PARTITIONS
+
+
+async def test_what_is_parked_while_its_gate_is_opened_is_not_left_behind(desk: Desk) -> None:
+    """The operator's transaction has opened the gate, and is not committed when a claim parks."""
+    await desk.put("a1", "a2", "a3", "b1")
+    await desk.fail("a1")
+    [failed] = await desk.ids("a1")
+    tokens = tokens_of(await desk.poll())
+    async with desk.engine.begin() as held:
+        await held.execute(text("LOCK TABLE suite_outbox_blocked_keys IN ROW EXCLUSIVE MODE"))
+        await held.execute(text("SELECT 1 FROM suite_outbox_blocked_keys FOR UPDATE"))
+        skipping = asyncio.create_task(desk.store.skip([failed]))
+        claiming = asyncio.create_task(desk.store.claim(tokens, depth=10))
+        await waiter_is_blocked(desk)
+    await asyncio.gather(skipping, claiming)
+    delivered = await desk.drain()
+    assert of_key(delivered, "a") == ["a2", "a3"]
+    assert await desk.store.mend() == 0
+
+
+async def test_what_is_parked_while_its_gate_is_skipped_is_not_left_behind(desk: Desk) -> None:
+    await desk.put("a1", *numbered("a", 2, 9), "b1")
+    await desk.fail("a1")
+    tokens = tokens_of(await desk.poll())
+    [row] = await desk.sql("SELECT position FROM suite_outbox WHERE event_type = 'a1'")
+    async with desk.store.transaction() as skipping:
+        await desk.store._advance(skipping, [_key("a")], [row.position])
+        claiming = asyncio.create_task(desk.store.claim(tokens, depth=10))
+        await waiter_is_blocked(desk)
+    await claiming
+    assert of_key(await desk.drain(), "a") == numbered("a", 2, 9)
+    assert await desk.store.mend() == 0
+
+
+async def test_a_gate_that_is_opened_while_followers_are_being_parked_waits_for_them(
+    desk: Desk,
+) -> None:
+    await desk.put("a1", *numbered("a", 2, 9))
+    await desk.fail("a1")
+    ids = await desk.ids("a1")
+    tokens = tokens_of(await desk.poll())
+    async with desk.engine.begin() as slow:
+        await slow.execute(text("SELECT 1 FROM suite_outbox WHERE event_type = 'a5' FOR UPDATE"))
+        claiming = asyncio.create_task(desk.store.claim(tokens, depth=10))
+        await waiter_is_blocked(desk)  # with the gate locked
+        skipping = asyncio.create_task(desk.store.skip(ids))
+        await asyncio.sleep(0)
+    await asyncio.gather(claiming, skipping)
+    assert await desk.drain() == numbered("a", 2, 9)
+    assert await desk.store.mend() == 0
+
+
+async def test_skips_and_claims_at_random_leave_nobody_behind(desk: Desk) -> None:
+    for number in range(12):
+        key = f"k{number}-"
+        await desk.put(*numbered(key, 1, 4))
+        await desk.fail(f"{key}1")
+        tokens = tokens_of(await desk.poll())
+        skip = desk.store.skip(await desk.ids(f"{key}1"))
+        await asyncio.gather(skip, *(desk.store.claim(tokens, depth=3) for _ in range(3)))
+        assert await desk.drain() == numbered(key, 2, 4)
+    assert await desk.gates() == {}
+    assert await desk.store.mend() == 0
+
+
+async def test_settling_and_parking_at_once_leave_nobody_behind(desk: Desk) -> None:
+    await desk.put(*numbered("a", 1, FOLLOWERS + 50))
+    await desk.refuse("a1", delay=ZERO)
+    await desk.claim()
+    await desk.deliver("a1")
+    delivered = ["a1"]
+    number = FOLLOWERS + 50
+    while claimed := (await desk.claim(depth=40)).records:
+        tokens = {record.partition: record.token for record in claimed}
+        number += 1
+        await asyncio.gather(
+            desk.store.settle(Settlement(delivered=list(claimed))),
+            desk.put(f"a{number}") if number < FOLLOWERS + 60 else desk.poll(),
+            desk.store.claim(tokens, depth=40),
+        )
+        delivered += [record.event_type for record in claimed]
+    assert delivered == numbered("a", 1, FOLLOWERS + 59)
+    assert await desk.gates() == {}
+
+
+async def test_a_refusal_and_a_takeover_at_once_agree_on_one_of_them(desk: Desk) -> None:
+    for number in range(10):
+        name = f"k{number}-1"
+        await desk.put(name)
+        [record] = await desk.claimed(name, worker="ann")
+        desk.later(3 * LEASE)
+        refusal = desk.store.settle(Settlement(refused=[attempt(record, delay=60 * MINUTE)]))
+        _, poll = await asyncio.gather(refusal, desk.poll("bob"))
+        refused = (await desk.row(name)).retry_count == 1
+        # It was refused before bob had the lease, or not at all.
+        claim = await desk.store.claim(tokens_of(poll), depth=10)
+        assert [each.event_type for each in claim.records] == ([] if refused else [name])
+        await desk.sql("DELETE FROM suite_outbox")
+        await desk.store.leave("bob")
+        await desk.store.leave("ann")
+
+
+async def test_two_operators_can_skip_the_same_record_at_once(desk: Desk) -> None:
+    await desk.put(*numbered("a", 1, 4))
+    await desk.fail("a1")
+    await desk.claim()
+    ids = await desk.ids("a1")
+    await asyncio.gather(*(desk.store.skip(ids) for _ in range(4)))
+    await desk.refuse("a2")
+    await asyncio.gather(*(desk.store.skip(ids) for _ in range(4)))
+    assert await desk.open_to_claim() == []
+    desk.later(2 * MINUTE)
+    assert await desk.drain() == numbered("a", 2, 4)
+
+
+def _key(aggregate_id: str) -> Key:
+    return Key("suite", aggregate_id)
+
+
+async def test_a_migration_while_a_relay_runs_is_over_with_the_next_claim(desk: Desk) -> None:
+    """PostgreSQL refuses a prepared statement whose result has another type now."""
+    await desk.put("a1")
+    assert await desk.open_to_claim() == ["a1"]
+    try:
+        await desk.sql("ALTER TABLE suite_outbox ALTER retry_count TYPE bigint")
+        [result] = await asyncio.gather(desk.open_to_claim(), return_exceptions=True)
+        assert result == ["a1"] or (isinstance(result, Exception) and database_outage(result))
+        assert await desk.open_to_claim() == ["a1"]
+    finally:
+        await desk.sql("ALTER TABLE suite_outbox ALTER retry_count TYPE integer")
+        await asyncio.gather(desk.open_to_claim(), return_exceptions=True)  # for those who follow

@@ -1,0 +1,232 @@
+"""Whatever happens, in whichever order: nothing overtakes, nothing is left behind."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from postroom.record import ClaimedRecord
+from postroom.store.base import Settlement
+from tests.conformance.store.desk import (
+    LEASE,
+    MINUTE,
+    ZERO,
+    Desk,
+    StoreHarness,
+    attempt,
+    first_of_each_key,
+    of_key,
+    tokens_of,
+)
+from tests.conformance.store.harnesses import postgres, sqlite
+
+KEYS = "ab"
+WORKERS = ("ann", "bob")
+HOUR = 60 * MINUTE
+
+number = st.integers(0, 5)
+steps = st.one_of(
+    st.tuples(st.just("put"), st.sampled_from(KEYS)),
+    st.tuples(st.just("claim"), st.sampled_from(WORKERS)),
+    st.tuples(st.just("claim"), st.sampled_from(WORKERS)),
+    st.tuples(st.sampled_from(["deliver", "refuse", "fail", "let_go", "slow"]), number),
+    st.tuples(st.sampled_from(["deliver", "refuse"]), number),
+    st.tuples(st.sampled_from(["retry", "skip", "discard"]), number),
+    st.tuples(st.sampled_from(["expire", "leave"]), st.sampled_from(WORKERS)),
+)
+
+
+class Story:
+    """Two workers, an operator, and what they have done so far."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.put_so_far: list[str] = []
+        self.flights: list[tuple[str, ClaimedRecord]] = []
+        self.done: set[str] = set()
+        """Delivered, discarded, or passed over."""
+
+    async def play(self, plot: list[tuple[str, Any]]) -> None:
+        for step, value in plot:
+            await getattr(self, step)(value)
+            assert await self.desk.store.mend() == 0
+
+    # -- the application
+
+    async def put(self, key: str) -> None:
+        name = f"{key}{1 + len(of_key(self.put_so_far, key))}"
+        self.put_so_far.append(name)
+        await self.desk.put(name, partition=KEYS.index(key) % 2)
+
+    # -- the workers
+
+    async def claim(self, worker: str) -> None:
+        mine = [record for name, record in self.flights if name == worker]
+        poll = await self.desk.poll(worker, busy={record.partition for record in mine})
+        held = [record.position for record in mine]
+        claim = await self.desk.store.claim(tokens_of(poll), depth=3, held=held)
+        keys = {record.key for record in mine}
+        leaving = [each for each in first_of_each_key(claim.records) if each.key not in keys]
+        self.flights += [(worker, record) for record in leaving]
+        await self.see_that_no_key_is_twice_on_its_way()
+
+    async def deliver(self, which: int) -> None:
+        if record := self.land(which):
+            self.arrived(record)
+            # What a relay that has slept does not know, it takes for granted.
+            record.is_gate |= (record.partition, record.token) not in await self.leases()
+            await self.desk.store.settle(Settlement(delivered=[record]))
+
+    async def refuse(self, which: int) -> None:
+        if record := self.land(which):
+            delay = ZERO if which % 2 else MINUTE
+            await self.desk.store.settle(Settlement(refused=[attempt(record, delay=delay)]))
+
+    async def fail(self, which: int) -> None:
+        if record := self.land(which):
+            await self.desk.store.settle(Settlement(refused=[attempt(record, delay=None)]))
+
+    async def let_go(self, which: int) -> None:
+        if record := self.land(which):
+            refused = [attempt(record, delay=None, holds=False)]
+            await self.desk.store.settle(Settlement(refused=refused))
+            row = (await self.desk.rows()).get(record.event_type)
+            if row is not None and row.status == "failed":
+                self.done.add(record.event_type)
+
+    async def slow(self, which: int) -> None:
+        if self.flights:
+            record = self.flights[which % len(self.flights)][1]
+            await self.desk.store.settle(Settlement(slow=[record]))
+            record.is_gate = True
+
+    async def expire(self, _: str) -> None:
+        self.desk.later(2 * LEASE)
+
+    async def leave(self, worker: str) -> None:
+        """End, and start again: what was on its way is broken off."""
+        self.flights = [flight for flight in self.flights if flight[0] != worker]
+        await self.desk.store.leave(worker)
+
+    # -- the operator
+
+    async def retry(self, which: int) -> None:
+        if name := await self.some_failed(which):
+            await self.desk.store.retry(await self.desk.ids(name))
+
+    async def skip(self, which: int) -> None:
+        if name := await self.some_failed(which):
+            await self.desk.store.skip(await self.desk.ids(name))
+            self.done.add(name)
+
+    async def discard(self, which: int) -> None:
+        waiting = [row for row in (await self.desk.rows()).values() if row.status != "published"]
+        if waiting:
+            row = waiting[which % len(waiting)]
+            await self.desk.store.discard([row.id])
+            self.done.add(row.event_type)
+
+    # -- what has to hold
+
+    def land(self, which: int) -> ClaimedRecord | None:
+        return self.flights.pop(which % len(self.flights))[1] if self.flights else None
+
+    async def some_failed(self, which: int) -> str | None:
+        failed = [name for name, row in (await self.desk.rows()).items() if row.status == "failed"]
+        return failed[which % len(failed)] if failed else None
+
+    def arrived(self, record: ClaimedRecord) -> None:
+        """See that nothing before it is still to come."""
+        key, name = record.event_type[0], record.event_type
+        line = of_key(self.put_so_far, key)
+        overtaken = set(line[: line.index(name)]) - self.done
+        assert name in self.done or not overtaken
+        self.done.add(name)
+
+    async def see_that_no_key_is_twice_on_its_way(self) -> None:
+        valid = await self.leases()
+        sent = [each for _, each in self.flights if (each.partition, each.token) in valid]
+        assert max(Counter(record.key for record in sent).values(), default=0) <= 1
+
+    async def leases(self) -> set[tuple[int, int]]:
+        found = await self.desk.sql("SELECT partition, token FROM suite_outbox_leases")
+        return {(row.partition, row.token) for row in found}
+
+    async def end(self) -> None:
+        """Everybody has died; somebody new comes, and the operator retries what has failed."""
+        self.desk.later(HOUR)
+        failed = [row.id for row in (await self.desk.rows()).values() if row.status == "failed"]
+        await self.desk.store.retry(failed)
+        while batch := first_of_each_key((await self.desk.claim("zoe")).records):
+            for record in batch:
+                self.arrived(record)
+            await self.desk.store.settle(Settlement(delivered=batch))
+        assert {row.status for row in (await self.desk.rows()).values()} <= {"published"}
+        assert await self.desk.gates() == {}
+        assert await self.desk.store.mend() == 0
+
+
+class Stage:
+    """A desk, and the loop that it lives in."""
+
+    def __init__(self, runner: asyncio.Runner, harness: StoreHarness) -> None:
+        self._runner = runner
+        self._harness = harness
+
+    def play(self, plot: list[tuple[str, Any]]) -> None:
+        self._runner.run(self._play(plot))
+
+    async def _play(self, plot: list[tuple[str, Any]]) -> None:
+        desk = Desk(self._harness)
+        await desk.clear()
+        story = Story(desk)
+        await story.play([("put", key) for key in 2 * KEYS] + plot)
+        await story.end()
+
+
+@pytest.fixture(scope="module")
+def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    yield from _stage(sqlite(tmp_path_factory.mktemp("stories")))
+
+
+@pytest.fixture(scope="module")
+def on_postgres(postgres_url: str) -> Iterator[Stage]:
+    yield from _stage(postgres(postgres_url))
+
+
+def _stage(database: AbstractAsyncContextManager[StoreHarness]) -> Iterator[Stage]:
+    with asyncio.Runner() as runner:
+        harness = runner.run(_enter(database))
+        yield Stage(runner, harness)
+        runner.run(_exit(database))
+
+
+def _enter(
+    database: AbstractAsyncContextManager[StoreHarness],
+) -> Coroutine[Any, Any, StoreHarness]:
+    return database.__aenter__()
+
+
+def _exit(
+    database: AbstractAsyncContextManager[StoreHarness],
+) -> Coroutine[Any, Any, bool | None]:
+    return database.__aexit__(None, None, None)
+
+
+@pytest.mark.requirement("C16")
+@settings(max_examples=30)
+@given(plot=st.lists(steps, max_size=40))
+def test_any_story_ends_well_on_sqlite(on_sqlite: Stage, plot: list[tuple[str, Any]]) -> None:
+    on_sqlite.play(plot)
+
+
+@pytest.mark.requirement("C16")
+@settings(max_examples=15)
+@given(plot=st.lists(steps, max_size=40))
+def test_any_story_ends_well_on_postgres(on_postgres: Stage, plot: list[tuple[str, Any]]) -> None:
+    on_postgres.play(plot)
