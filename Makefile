@@ -58,7 +58,7 @@ services: $(DEV)  ## Find, start or install PostgreSQL and RabbitMQ for the test
 
 bench: $(DEV) services  ## Measure what capturing an event costs, and what a claim does
 	@$(BIN)/python -m benchmarks.capture $(ARGS)
-	@$(BIN)/python -m benchmarks.claim $(ARGS)
+	@$(BIN)/python -m benchmarks.claim
 
 drain: $(DEV) services  ## Deliver a million records: how fast, and in how much memory
 	@$(BIN)/python -m benchmarks.drain $(ARGS)

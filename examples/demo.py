@@ -180,24 +180,24 @@ async def tell(sessions: Sessions, relay: OutboxRelay, world: World) -> None:
     await show(sessions)
 
     say("5. A relay delivers. A-1's receipt is refused twice; the rest of A-1 waits, B-1 does not.")
-    running = asyncio.create_task(relay.run())
-    async with sessions.begin() as session:
-        session.add(Order.place("B-1", 20.0))  # the commit wakes the relay
-    await everything_delivered(relay)
+    async with relay.running():
+        async with sessions.begin() as session:
+            session.add(Order.place("B-1", 20.0))  # the commit wakes the relay
+        await everything_delivered(relay)
 
-    say("6. The warehouse is away: an outage. The relay pauses, and counts nothing against B-1.")
-    world.warehouse_answers = False
-    async with sessions.begin() as session:
-        (await session.get_one(Order, "B-1")).pay(Method.INVOICE)
-    await degraded(relay)
-    print(f"   relay: {relay.health.status}: {relay.health.reason}")
-    world.warehouse_answers = True
-    await everything_delivered(relay)
-    print(f"   relay: {relay.health.status}")
+        say(
+            "6. The warehouse is away: an outage. The relay pauses, and counts nothing against B-1."
+        )
+        world.warehouse_answers = False
+        async with sessions.begin() as session:
+            (await session.get_one(Order, "B-1")).pay(Method.INVOICE)
+        await degraded(relay)
+        print(f"   relay: {relay.health.status}: {relay.health.reason}")
+        world.warehouse_answers = True
+        await everything_delivered(relay)
+        print(f"   relay: {relay.health.status}")
 
     say("7. The relay is stopped. Everything is delivered, and A-1 in the order it happened.")
-    await relay.stop()
-    await running
     await show(sessions)
 
 

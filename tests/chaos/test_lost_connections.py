@@ -107,7 +107,7 @@ async def test_a_record_that_closes_the_channel_is_refused_alone_and_the_rest_fl
     assert {each.retry_count for each in rest} == {0}
     assert out_of_order(ledger.delivered()) == []
     assert not {str(each.id) for each in behind} & ledger.records()
-    assert channel.breaks <= FEW * lanes
+    assert channel.breaks <= (FEW if lanes == 1 else 5 * FEW)  # lanes break each other's calls
 
 
 async def was_refused(engine: AsyncEngine, record: OutboxRecord) -> bool:

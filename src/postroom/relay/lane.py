@@ -14,18 +14,13 @@ from postroom.relay.clog import Clog
 from postroom.relay.courier import Allowed, Courier
 from postroom.relay.leases import Leases
 from postroom.relay.office import OPEN_WITHIN, Office
+from postroom.relay.pace import Pace
 from postroom.relay.retry import FOUND_EXHAUSTED, exhausted, judge
 from postroom.relay.trouble import database_outage
-from postroom.store.base import Attempt, Poll, Settlement
+from postroom.store.base import Attempt, Settlement
 
 logger = logging.getLogger("postroom.relay")
 
-BUSY_POLL = 1.0
-"""Seconds between polls while there is work: for partitions that fill, or that others give up."""
-DRAIN_POLL = 0.1
-"""The same for one that ends when all is done, while others hold what is left."""
-WAKE_PAUSE = 0.05
-"""Seconds between polls at least, however many commits wake it."""
 LEAVE_WITHIN = 5.0
 """Seconds for each step at the end: to settle, to give leases back."""
 
@@ -52,17 +47,13 @@ class Lane:
         self._window = self._courier.window
         self._clog = Clog(self._window, office.settings.capacity)
         self._poke = asyncio.Event()
-        self._poll_at = 0.0
-        self._polled_at = 0.0
-        self._woken = False
+        self._pace = Pace(office.settings, office.clock, drain=drain)
         self._more: set[int] = set()  # the partitions that may have more to claim
         self._dry = 0
         self.idle = False
         self._stop_at: float | None = None
         self._turn_limit: asyncio.Timeout | None = None
         self._paused = False
-        self._waits_for_others = False
-        self._others_until: float | None = None
         self._caution = Caution(office, worker, self._leases, self._courier)
 
     def poke(self) -> None:
@@ -71,7 +62,7 @@ class Lane:
 
     def wake(self) -> None:
         """Have it poll now, or very soon if it has just done so."""
-        self._woken = True
+        self._pace.wake()
         self._poke.set()
 
     def stop(self) -> None:
@@ -110,6 +101,7 @@ class Lane:
             if self._drain or not database_outage(error):
                 raise
             self._office.database.trip(error_text(error))
+            self._pace.wake()  # what woke it may not have been seen to
             again = self._office.database.retry_at
             until = again if self._stop_at is None else min(again, self._stop_at)
             await self._clock.wait(self._poke, until - self._now())
@@ -145,10 +137,10 @@ class Lane:
         """Wait for whatever comes first of what there is to do."""
         if self._courier.outcomes or self._may_claim():
             return
-        if self._drain and not self._window.held and not self.idle and not self._waits_for_others:
-            self._poll_at = 0.0
+        if self._nearly_done:
+            self._pace.at_once()
             return
-        times = [self._next_poll()] if self._may_take or self._window.held else []
+        times = [self._pace.next_poll()] if self._may_take or self._window.held else []
         if self._stop_at is not None:
             times.append(self._stop_at)
         elif self._office.way_out.state is State.OPEN:
@@ -156,6 +148,12 @@ class Lane:
             times.append(self._now() + OPEN_WITHIN if opening else self._office.way_out.retry_at)
         if not self._done():
             await self._clock.wait(self._poke, min(times) - self._now())
+
+    @property
+    def _nearly_done(self) -> bool:
+        """Whether a drain has only to find out that there is nothing left."""
+        waits = self.idle or self._pace.waits_for_others
+        return self._drain and not self._window.held and not waits
 
     @property
     def _may_take(self) -> bool:
@@ -192,8 +190,7 @@ class Lane:
         for attempt in settlement.refused:
             self._window.forget(attempt.record)
             if attempt.delay:
-                due = self._now() + attempt.delay.total_seconds()
-                self._poll_at = min(self._poll_at, due)
+                self._pace.within(attempt.delay.total_seconds())
             else:  # due at once, or others are let go
                 self._more.add(attempt.record.partition)
         for record in settlement.slow:
@@ -223,7 +220,7 @@ class Lane:
             await self._office.reopen_publisher()
         if breaker.state is not State.OPEN and self._paused:
             self._paused = False
-            self._poll_at = 0.0
+            self._pace.at_once()
         return breaker.state is not State.OPEN
 
     def _permit(self) -> Allowed:
@@ -245,9 +242,9 @@ class Lane:
     async def _poll(self, *, take: bool = True) -> None:
         """Renew the leases, give back what has no work, take a share of what has."""
         now, lease = self._now(), self._settings.lease
-        if now < self._next_poll():
+        if now < self._pace.next_poll():
             return
-        self._woken = False  # before it looks: a commit during the poll is not missed
+        self._pace.begin(now)
         poll = await self._office.store.poll(
             self._worker,
             busy=self._window.partitions(),
@@ -259,37 +256,9 @@ class Lane:
         self._leases.retire(poll.share, lambda each: self._window.crowd(each).held)
         self._window.forget_waiting(lambda record: not self._leases.covers(record))
         self._more = {lease.partition for lease in poll.leases} if take else set()
-        self.idle = not poll.leases and not self._window.held and not self._wait_for_others(poll)
-        self._polled_at = now
-        self._poll_at = now + self._pause(poll)
+        self.idle = self._pace.end(poll, busy=bool(poll.leases or self._window.held))
         if self.idle and self._office.way_out.state is State.PROBING:
             self._office.way_out.reset()  # it opened, and there is nothing to try it with
-
-    def _wait_for_others(self, poll: Poll) -> bool:
-        """Tell whether a drain has to wait: others hold work, for as long as a lease at most."""
-        self._waits_for_others = self._drain and bool(poll.waiting and not poll.leases)
-        if not self._waits_for_others:
-            self._others_until = None
-        elif self._others_until is None:
-            self._others_until = self._now() + 1.5 * self._settings.lease.total_seconds()
-        self._waits_for_others &= self._now() < (self._others_until or 0.0)
-        return self._waits_for_others
-
-    def _next_poll(self) -> float:
-        soon = self._polled_at + WAKE_PAUSE
-        return min(self._poll_at, soon) if self._woken else self._poll_at
-
-    def _pause(self, poll: Poll) -> float:
-        """Give the seconds until the next poll."""
-        pauses = [self._settings.poll_interval.total_seconds()]
-        if poll.next_due is not None:
-            pauses.append(poll.next_due.total_seconds())
-        if not self.idle:
-            pauses += [self._settings.lease.total_seconds() / 3, BUSY_POLL]
-            pauses += [DRAIN_POLL] * self._waits_for_others
-        elif poll.waiting:  # in partitions of others, who may give them up, or be dead
-            pauses.append(BUSY_POLL)
-        return min(pauses)
 
     def _may_claim(self) -> bool:
         room = self._settings.capacity - len(self._window.held)
@@ -328,7 +297,7 @@ class Lane:
         """Poll at once, to give the leases back; but never twice in a row for nothing."""
         self._dry += 1
         if self._dry == 1:
-            self._poll_at = 0.0
+            self._pace.at_once()
         self.idle = self._dry > 1
 
     def _full(self, partition: int) -> bool:

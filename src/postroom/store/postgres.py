@@ -15,6 +15,8 @@ from postroom.store.flavours import PostgresFlavour
 from postroom.store.sql import SqlStore
 from postroom.store.statements import Names, within_partition
 
+PRESENCE = 5
+"""Seconds for which a worker counts after its poll: it polls every second while there is work."""
 LEASE = "l.partition, l.token, l.crash_count, l.suspect, l.suspect_crashes"
 
 
@@ -97,7 +99,7 @@ def poll_statement(n: Names) -> TextClause:
     return text(f"""
         WITH present AS (
             INSERT INTO {n.workers} (worker, seen_until)
-            VALUES (:worker, {sql.after("2 * CAST(:lease AS double precision)")})
+            VALUES (:worker, {sql.after(str(PRESENCE))})
             ON CONFLICT (worker) DO UPDATE SET seen_until = excluded.seen_until
         ), work AS MATERIALIZED (
             SELECT l.partition, d.due_at,
