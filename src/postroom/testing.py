@@ -68,8 +68,8 @@ class FakeClock:
 
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
         """See `Clock`."""
-        await asyncio.sleep(0)  # also for a moment that has passed
         deadline = self.monotonic() + seconds
+        await asyncio.sleep(0)  # also for a moment that has passed
         while not event.is_set() and (left := deadline - self.monotonic()) > 0:
             await _first(event, self._moved, left)
 
