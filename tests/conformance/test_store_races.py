@@ -228,15 +228,18 @@ def _key(aggregate_id: str) -> Key:
     return Key("suite", aggregate_id)
 
 
-async def test_a_migration_while_a_relay_runs_is_over_with_the_next_claim(desk: Desk) -> None:
+async def test_a_migration_while_a_relay_runs_is_over_with_the_next_claims(desk: Desk) -> None:
     """PostgreSQL refuses a prepared statement whose result has another type now."""
     await desk.put("a1")
     assert await desk.open_to_claim() == ["a1"]
     try:
         await desk.sql("ALTER TABLE suite_outbox ALTER retry_count TYPE bigint")
-        [result] = await asyncio.gather(desk.open_to_claim(), return_exceptions=True)
-        assert result == ["a1"] or (isinstance(result, Exception) and database_outage(result))
-        assert await desk.open_to_claim() == ["a1"]
+        for _ in range(20):  # each connection has statements of its own
+            [result] = await asyncio.gather(desk.open_to_claim(), return_exceptions=True)
+            if not isinstance(result, Exception):
+                break
+            assert database_outage(result)
+        assert result == ["a1"]
     finally:
         await desk.sql("ALTER TABLE suite_outbox ALTER retry_count TYPE integer")
         await desk.engine.dispose()  # those who follow share it
