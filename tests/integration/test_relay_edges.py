@@ -543,19 +543,19 @@ async def test_a_clean_up_that_fails_does_not_end_the_relay(
     await save(sessions, "old")
     await relay.run_once()
     clock.advance(timedelta(days=8))
-    await execute(engine, "CREATE TABLE audit (event uuid REFERENCES outbox (id))")
+    await execute(engine, "CREATE TABLE edges_audit (event uuid REFERENCES outbox (id))")
     try:
-        await execute(engine, "INSERT INTO audit SELECT id FROM outbox")
+        await execute(engine, "INSERT INTO edges_audit SELECT id FROM outbox")
         async with running(relay, way):
             await eventually(lambda: "the clean-up has to wait" in caplog.text)
             await save(sessions, "new")
             await published(sessions)
             assert relay.health.status == HealthStatus.OK
-            await execute(engine, "DROP TABLE audit")
+            await execute(engine, "DROP TABLE edges_audit")
             clock.advance(timedelta(minutes=11))
             await until(old_is_gone)
     finally:
-        await execute(engine, "DROP TABLE IF EXISTS audit")
+        await execute(engine, "DROP TABLE IF EXISTS edges_audit")
     assert way.arrived == ["old", "new"]
 
 
