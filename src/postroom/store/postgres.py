@@ -10,8 +10,9 @@ from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from postroom.record import PARTITIONS
-from postroom.store.base import Lease, Poll
+from postroom.store.base import Poll
 from postroom.store.flavours import PostgresFlavour
+from postroom.store.rows import to_lease
 from postroom.store.sql import SqlStore
 from postroom.store.statements import Names, within_partition
 
@@ -79,7 +80,7 @@ class PostgresStore(SqlStore):
             rows = result.all()
         due = rows[0].next_due  # the first row is there, with or without a lease
         return Poll(
-            leases=tuple(_lease(row) for row in rows if row.partition is not None),
+            leases=tuple(to_lease(row) for row in rows if row.partition is not None),
             waiting=rows[0].waiting,
             share=rows[0].share,
             next_due=None if due is None else timedelta(seconds=float(due)),
@@ -156,13 +157,3 @@ def poll_statement(n: Names) -> TextClause:
             FROM work WHERE due_at > {sql.now}
         ) AS next_due
         FROM share LEFT JOIN (SELECT * FROM kept UNION ALL SELECT * FROM taken) l ON true""")
-
-
-def _lease(row: Any) -> Lease:
-    return Lease(
-        partition=row.partition,
-        token=row.token,
-        crash_count=row.crash_count,
-        suspect=row.suspect,
-        suspect_crashes=row.suspect_crashes,
-    )

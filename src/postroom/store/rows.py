@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from postroom.record import ClaimedRecord, Key, Status
+from postroom.store.base import Lease
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOBODY = UUID(int=0)
@@ -68,6 +69,17 @@ def to_record(row: Any, token: int, *, valid_json: bool) -> ClaimedRecord:
         occurred_at=occurred,
         created_at=created,
         fault=faults[0] if faults else None,
+    )
+
+
+def to_lease(row: Any) -> Lease:
+    """Read the row of a lease."""
+    return Lease(
+        partition=row.partition,
+        token=row.token,
+        crash_count=row.crash_count,
+        suspect=row.suspect,
+        suspect_crashes=row.suspect_crashes,
     )
 
 

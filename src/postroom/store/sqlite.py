@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from postroom.errors import ConfigurationError
 from postroom.store.base import Lease, Poll
 from postroom.store.flavours import SQLiteFlavour
+from postroom.store.rows import to_lease
 from postroom.store.sql import SqlStore
 from postroom.store.statements import Names
 
@@ -140,19 +141,9 @@ class SQLiteStore(SqlStore):
             kept = (await self._run(connection, self._poll.keep, **values)).all()
             await self._run(connection, self._poll.give_back, **values)
             taken = (await self._run(connection, self._poll.take, **values)).all()
-        return [_lease(row) for row in (*kept, *taken)]
+        return [to_lease(row) for row in (*kept, *taken)]
 
 
 async def _in_transaction(connection: AsyncConnection) -> bool:
     raw = await connection.get_raw_connection()
     return bool(raw.driver_connection.in_transaction)  # type: ignore[union-attr]
-
-
-def _lease(row: Any) -> Lease:
-    return Lease(
-        partition=row.partition,
-        token=row.token,
-        crash_count=row.crash_count,
-        suspect=row.suspect,
-        suspect_crashes=row.suspect_crashes,
-    )
