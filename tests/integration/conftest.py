@@ -80,3 +80,21 @@ def session(sync_engine: Engine) -> Iterator[Session]:
     outbox.capture(sessions)
     with sessions() as session:
         yield session
+
+
+@pytest.fixture
+async def sqlite_file(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
+    """A SQLite file, through aiosqlite."""
+    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}")
+    async with engine.begin() as connection:
+        await connection.run_sync(Base.metadata.create_all)
+    yield engine
+    await engine.dispose()
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+def database(request: pytest.FixtureRequest) -> AsyncEngine:
+    """Each database that a relay works on."""
+    name = "engine" if request.param == "postgresql" else "sqlite_file"
+    engine: AsyncEngine = request.getfixturevalue(name)
+    return engine

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, NewType
 
 import pytest
@@ -17,7 +16,6 @@ from sqlalchemy.ext.asyncio import (
     AsyncEngine,
     AsyncSession,
     async_sessionmaker,
-    create_async_engine,
 )
 
 from postroom import (
@@ -30,7 +28,7 @@ from postroom import (
 )
 from postroom.integrations.dishka import EventHandlerProvider, OutboxProvider, check_handlers
 from postroom.integrations.fastapi import relay_lifespan
-from tests.support.shop import Account, AccountOpened, Base, Note, outbox
+from tests.support.shop import Account, AccountOpened, Note, outbox
 
 MainAsyncSession = NewType("MainAsyncSession", AsyncSession)
 
@@ -63,22 +61,6 @@ class Welcome:
 
 class Greet(Welcome):
     pass
-
-
-@pytest.fixture
-async def sqlite_file(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
-    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}")
-    async with engine.begin() as connection:
-        await connection.run_sync(Base.metadata.create_all)
-    yield engine
-    await engine.dispose()
-
-
-@pytest.fixture(params=["postgresql", "sqlite"])
-def database(request: pytest.FixtureRequest) -> AsyncEngine:
-    name = "engine" if request.param == "postgresql" else "sqlite_file"
-    engine: AsyncEngine = request.getfixturevalue(name)
-    return engine
 
 
 @pytest.fixture

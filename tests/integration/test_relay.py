@@ -31,29 +31,13 @@ from postroom import (
     UntypedEvent,
 )
 from postroom.testing import FakeClock, RecordingPublisher, delivered
-from tests.support.shop import Base, outbox
+from tests.support.shop import outbox
 from tests.support.waiting import eventually
 
 __all__ = ["delivered"]
 
 Sessions = async_sessionmaker[AsyncSession]
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-async def sqlite_file(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
-    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}")
-    async with engine.begin() as connection:
-        await connection.run_sync(Base.metadata.create_all)
-    yield engine
-    await engine.dispose()
-
-
-@pytest.fixture(params=["postgresql", "sqlite"])
-def database(request: pytest.FixtureRequest) -> AsyncEngine:
-    name = "engine" if request.param == "postgresql" else "sqlite_file"
-    engine: AsyncEngine = request.getfixturevalue(name)
-    return engine
 
 
 @pytest.fixture
