@@ -26,7 +26,7 @@ from postroom.events.registry import EventRegistry, get_handlers_for, handles, u
 from postroom.events.serialization import deserialize_event, serialize_event
 from postroom.inbox.inbox import Inbox
 from postroom.outbox import Outbox, map_outbox_table
-from postroom.publishers.base import Delivered, Outcome, Publisher, Refused
+from postroom.publishers.base import Delivered, Outcome, Postponed, Publisher, Refused
 from postroom.publishers.handlers import HandlersPublisher
 from postroom.publishers.in_process import InProcessEventDispatcher
 from postroom.publishers.memory import MemoryPublisher, MemoryQueue, Message
@@ -70,6 +70,7 @@ __all__ = [
     "OutboxRelay",
     "Outcome",
     "PayloadError",
+    "Postponed",
     "PostroomError",
     "Publisher",
     "Refused",

@@ -41,6 +41,7 @@ NAMES = [
     "OutboxRelay",
     "Outcome",
     "PayloadError",
+    "Postponed",
     "PostroomError",
     "Publisher",
     "Refused",
@@ -58,7 +59,7 @@ NAMES = [
     "serialize_event",
     "upcasts",
 ]
-EXTRAS = ["alembic", "fastapi", "pydantic", "dishka", "asyncpg", "aiosqlite", "aio_pika", "typer"]
+EXTRAS = ["alembic", "fastapi", "pydantic", "dishka", "asyncpg", "aiosqlite", "pamqp", "typer"]
 IMPORTS = "import json, sys, postroom; print(json.dumps(sorted(sys.modules)))"
 
 

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from postroom.errors import Outage
 from postroom.outbox import Outbox
 from postroom.record import ClaimedRecord
 
@@ -26,8 +27,18 @@ class Refused:
     permanent: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """This record cannot arrive now, through no fault of its own: what it needs is not there.
+
+    It is tried again after a while, holds back its key, and is not counted as an attempt.
+    """
+
+    reason: str
+
+
 DELIVERED: Final = Delivered()
-Outcome = Delivered | Refused
+Outcome = Delivered | Refused | Postponed
 
 
 class Publisher(Protocol):
@@ -46,10 +57,11 @@ class Publisher(Protocol):
     async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
         """Get ready: connect, or raise Outage. Called at the start and after each outage."""
 
-    async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
+    async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome | Outage]:
         """Deliver records of different keys, in any order; give an outcome for each, in theirs.
 
-        Raises Outage when nobody can be delivered to; no record of the batch is then counted.
+        Raises Outage when nobody can be delivered to; no record of the batch is then counted. An
+        outage that comes when some have been answered is given as the answer to the others.
         Calls overlap. A call that is cancelled may or may not have delivered.
         """
 

@@ -13,6 +13,7 @@ from postroom.relay.window import Window
 logger = logging.getLogger("postroom.relay")
 
 Allowed = Callable[[ClaimedRecord], bool]
+Answer = Outcome | Outage
 PROBE_PATIENCE = 1.0
 """Seconds to wait for what was sent to try the way out, before another is sent."""
 CANCEL_WITHIN = 5.0
@@ -144,14 +145,27 @@ class Courier:
                 self.window.turn_back(record)
             raise
         else:
-            for record, outcome in zip(records, outcomes, strict=True):
-                self.landed(record, outcome)
-            self._suspicion.answered(records)
-            if not self._probes.isdisjoint(record.position for record in records):
-                self._breaker.reset()
-                self._probes.clear()
+            self._answered(records, outcomes)
 
-    async def _publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
+    def _answered(self, records: Sequence[ClaimedRecord], answers: Sequence[Answer]) -> None:
+        """Note the answers; an outage among them is for those that have none."""
+        lost: list[ClaimedRecord] = []
+        outage: Outage | None = None
+        for record, answer in zip(records, answers, strict=True):
+            if isinstance(answer, Outage):
+                lost.append(record)
+                outage = answer
+            else:
+                self.landed(record, answer)
+        known = [record for record in records if record not in lost] if lost else records
+        self._suspicion.answered(known)
+        if not self._probes.isdisjoint(record.position for record in known):
+            self._breaker.reset()
+            self._probes.clear()
+        if outage is not None:
+            self._outage(lost, outage)
+
+    async def _publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Answer]:
         """Publish; an error that is none of the seam's is one that a record may have caused."""
         try:
             outcomes = list(await self._publisher.publish(records))
@@ -166,10 +180,10 @@ class Courier:
             logger.exception("postroom: the publisher failed")
             raise ConnectionLostError(f"the publisher raised {error!r}") from error
         answered = len(outcomes) == len(records)
-        if not answered or not all(isinstance(each, Outcome) for each in outcomes):
+        if not answered or not all(isinstance(each, Answer) for each in outcomes):
             raise ConnectionLostError(
                 f"the publisher gave {len(outcomes)} answers for {len(records)} records, and each"
-                " has to be Delivered or Refused"
+                " has to be Delivered, Refused or Postponed"
             )
         return outcomes
 

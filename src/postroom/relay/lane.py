@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from postroom.errors import Outage, error_text
-from postroom.publishers.base import Refused
+from postroom.publishers.base import Postponed, Refused
 from postroom.record import ClaimedRecord
 from postroom.relay.breaker import State
 from postroom.relay.caution import Caution
@@ -15,7 +15,7 @@ from postroom.relay.courier import Allowed, Courier
 from postroom.relay.leases import Leases
 from postroom.relay.office import OPEN_WITHIN, Office
 from postroom.relay.pace import Pace
-from postroom.relay.retry import FOUND_EXHAUSTED, exhausted, judge
+from postroom.relay.retry import FOUND_EXHAUSTED, exhausted, judge, postpone
 from postroom.relay.trouble import database_outage
 from postroom.store.base import Attempt, Settlement
 
@@ -170,6 +170,8 @@ class Lane:
         for record, outcome in outcomes:
             if isinstance(outcome, Refused):
                 settlement.refused.append(self._judge(record, outcome))
+            elif isinstance(outcome, Postponed):
+                settlement.refused.append(postpone(record, outcome))
             else:
                 # Whoever took the lease meanwhile may have others wait for this one.
                 record.is_gate |= not (in_charge and self._leases.covers(record))

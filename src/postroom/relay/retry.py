@@ -5,12 +5,14 @@ from datetime import timedelta
 from typing import Final
 
 from postroom.errors import ConfigurationError
-from postroom.publishers.base import Refused
+from postroom.publishers.base import Postponed, Refused
 from postroom.record import ClaimedRecord
 from postroom.store.base import Attempt
 
 NEXT_POLL: Final = None
 """A delay: until the relay polls next."""
+POSTPONED: Final = timedelta(seconds=30)
+"""How long a record waits that cannot be delivered, through no fault of its own."""
 LONGEST: Final = timedelta(days=3653)
 MOST_RETRIES: Final = 2**31 - 1  # what the column holds
 FOUND_EXHAUSTED: Final = Refused("", permanent=True)
@@ -86,6 +88,17 @@ def judge(
         retry_count=count,
         delay=None if failed else schedule.delay(count, poll_interval),
         holds=holds_failed or not failed,
+    )
+
+
+def postpone(record: ClaimedRecord, postponed: Postponed) -> Attempt:
+    """Have a record wait that cannot be delivered now: nothing is counted against it."""
+    return Attempt(
+        record=record,
+        reason=postponed.reason,
+        retry_count=record.retry_count,
+        delay=POSTPONED,
+        holds=True,
     )
 
 

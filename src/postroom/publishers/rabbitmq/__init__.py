@@ -1,0 +1,7 @@
+"""RabbitMQ as a way out. Needs the extra `rabbitmq`."""
+
+from postroom.publishers.rabbitmq.publisher import RabbitMQPublisher
+from postroom.publishers.rabbitmq.routing import Route
+from postroom.publishers.rabbitmq.topology import Binding, Exchange, Queue, Topology
+
+__all__ = ["Binding", "Exchange", "Queue", "RabbitMQPublisher", "Route", "Topology"]

@@ -1,0 +1,327 @@
+"""A connection to a broker by AMQP 0-9-1: log in, keep alive, hand each channel its frames."""
+
+import asyncio
+import logging
+from typing import Any, Final, Protocol, TypeVar
+
+from pamqp import commands, frame, header, heartbeat
+from pamqp.base import Frame
+from pamqp.exceptions import PAMQPException
+
+from postroom.errors import Outage
+from postroom.publishers.rabbitmq.address import Address
+from postroom.publishers.rabbitmq.frames import FRAME, OVERHEAD
+
+logger = logging.getLogger(__name__)
+
+F = TypeVar("F", bound=Frame)
+ANSWER_WITHIN: Final = 8.0
+"""Seconds for the broker to answer in, when it is asked for something."""
+CLOSE_WITHIN: Final = 2.0
+FRAME_MAX: Final = 128 * 1024
+LOGIN_REFUSED, VHOST_REFUSED = 403, 530
+FORCED = 320
+"""How a broker closes a connection because it stops, or because somebody told it to."""
+CLIENT: Final[dict[str, Any]] = {
+    "product": "postroom",
+    "capabilities": {
+        "authentication_failure_close": True,  # else a wrong password looks like a lost connection
+        "basic.nack": True,
+        "connection.blocked": True,
+        "publisher_confirms": True,
+    },
+}
+
+
+class ClosedError(Exception):
+    """Raised when the broker has closed a channel or the connection, with its code and reason."""
+
+    def __init__(self, code: int, reason: str, *, connection: bool = False) -> None:
+        self.code = code
+        self.reason = reason
+        self.connection = connection
+        super().__init__(reason)
+
+
+class Channel(Protocol):
+    """What gets the frames of one channel."""
+
+    def take(self, received: Any) -> None: ...
+    def confirm(self, tag: int, *, multiple: bool, ack: bool) -> None: ...
+    def lose(self, error: ClosedError) -> None: ...
+    def block(self) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """One connection. It tells its channels when it is lost, or when the broker blocks it."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.frame_max = FRAME_MAX
+        self.blocked: str | None = None
+        """Why the broker takes nothing at the moment; None when it does."""
+        self.lost: ClosedError | None = None
+        self.server = ""
+        self._channels: dict[int, Channel] = {}
+        self._numbers = 0
+        self._buffer = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._answer: asyncio.Future[Any] | None = None
+        self._writable = asyncio.Event()
+        self._closed = asyncio.Event()
+        self._heard = 0.0
+        self._beats: asyncio.Task[None] | None = None
+
+    # -- open and close
+
+    @classmethod
+    async def open(cls, address: Address) -> "Connection":
+        """Connect and log in. Raises Outage, which says what to look at."""
+        connection = cls(address)
+        context = address.tls_context()
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN):
+                await loop.create_connection(
+                    lambda: connection, address.host, address.port, ssl=context
+                )
+                await connection._log_in()
+        except TimeoutError as error:
+            raise Outage(
+                f"RabbitMQ at {address} did not answer within {ANSWER_WITHIN:.0f} s"
+            ) from error
+        except OSError as error:
+            raise Outage(f"cannot reach RabbitMQ at {address}: {_one_line(error)}") from error
+        except ClosedError as error:
+            raise Outage(_refusal(address, error)) from error
+        finally:
+            if not connection._numbers:
+                connection.abort()
+        return connection
+
+    async def _log_in(self) -> None:
+        start = await self._ask(header.ProtocolHeader(), commands.Connection.Start)
+        properties = start.server_properties or {}
+        self.server = " ".join(str(properties.get(name, "")) for name in ("product", "version"))
+        tune = await self._ask(
+            commands.Connection.StartOk(
+                client_properties={**CLIENT, "connection_name": self.address.name},
+                mechanism="PLAIN",
+                response=f"\0{self.address.user}\0{self.address.password}",
+            ),
+            commands.Connection.Tune,
+        )
+        self.frame_max = min(tune.frame_max or FRAME_MAX, FRAME_MAX)
+        wanted, offered = self.address.heartbeat, tune.heartbeat or 0
+        beat = min(wanted, offered) if wanted and offered else wanted
+        self._send(
+            commands.Connection.TuneOk(
+                channel_max=tune.channel_max or 0, frame_max=self.frame_max, heartbeat=beat
+            )
+        )
+        await self._ask(
+            commands.Connection.Open(virtual_host=self.address.vhost), commands.Connection.OpenOk
+        )
+        self._numbers = 1
+        if beat:
+            self._beats = asyncio.create_task(self._beat(beat), name="postroom heartbeat")
+
+    async def close(self) -> None:
+        """Say goodbye, if anybody still listens, and let go."""
+        if self.lost is None:
+            try:
+                async with asyncio.timeout(CLOSE_WITHIN):
+                    await self._ask(
+                        commands.Connection.Close(200, "postroom stops", 0, 0),
+                        commands.Connection.CloseOk,
+                    )
+            except (TimeoutError, ClosedError):
+                pass  # it is gone all the same
+        self.abort()
+        if self._transport is not None:
+            await self._closed.wait()
+
+    def abort(self) -> None:
+        """Let go at once."""
+        if self._beats is not None:
+            self._beats.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- for channels
+
+    def register(self, channel: Channel) -> int:
+        """Give a channel its number."""
+        number = next(n for n in range(1, 65536) if n not in self._channels)
+        self._channels[number] = channel
+        return number
+
+    def forget(self, number: int) -> None:
+        """Take a number back."""
+        self._channels.pop(number, None)
+
+    def write(self, data: bytes) -> None:
+        """Write frames. Raises ClosedError if nobody is there."""
+        if self.lost is not None or self._transport is None:
+            raise self.lost or ClosedError(0, "it was never open", connection=True)
+        self._transport.write(data)
+
+    def send(self, method: Frame, channel: int) -> None:
+        """Write a method of a channel."""
+        self.write(frame.marshal(method, channel))
+
+    async def drain(self) -> None:
+        """Wait until there is room for more, or the connection is lost."""
+        if not self._writable.is_set():
+            await self._writable.wait()
+
+    # -- what asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what asyncio promises
+        self._transport = transport
+        self._writable.set()
+        self._heard = asyncio.get_running_loop().time()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        reason = "the broker closed the connection" if exc is None else _one_line(exc)
+        self._lose(ClosedError(0, reason, connection=True))
+        self._closed.set()
+
+    def pause_writing(self) -> None:
+        """See asyncio.Protocol."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """See asyncio.Protocol."""
+        self._writable.set()
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol: cut the bytes into frames, and hand those on."""
+        self._heard = asyncio.get_running_loop().time()
+        self._buffer += data
+        begin, end = 0, len(self._buffer)
+        try:
+            while end - begin >= OVERHEAD and self.lost is None:
+                _, channel, size = FRAME.unpack_from(self._buffer, begin)
+                if self._buffer.startswith(b"AMQP") or size > max(FRAME_MAX, self.frame_max):
+                    raise ClosedError(0, "it does not speak AMQP 0-9-1", connection=True)
+                if end - begin < size + OVERHEAD:
+                    break
+                self._take(channel, bytes(self._buffer[begin : begin + size + OVERHEAD]))
+                begin += size + OVERHEAD
+        except (PAMQPException, ValueError) as error:
+            self._break(ClosedError(0, f"it sent what is no AMQP: {error}", connection=True))
+        except ClosedError as error:
+            self._break(error)
+        del self._buffer[:begin]
+
+    # -- frames
+
+    def _take(self, number: int, data: bytes) -> None:
+        if confirmed := confirmation(data):
+            if (channel := self._channels.get(number)) is not None:
+                tag, multiple, ack = confirmed
+                channel.confirm(tag, multiple=multiple, ack=ack)
+            return
+        _, _, received = frame.unmarshal(data)
+        if number:
+            if (channel := self._channels.get(number)) is not None:
+                channel.take(received)
+        else:
+            self._take_own(received)
+
+    def _take_own(self, received: Any) -> None:
+        """Take a frame about the connection itself."""
+        match received:
+            case heartbeat.Heartbeat():
+                pass
+            case commands.Connection.Blocked():
+                self.blocked = received.reason or "it does not say why"
+                for channel in tuple(self._channels.values()):
+                    channel.block()
+            case commands.Connection.Unblocked():
+                self.blocked = None
+            case commands.Connection.Close():
+                self._send(commands.Connection.CloseOk())
+                code, text = received.reply_code or 0, received.reply_text or ""
+                raise ClosedError(code, text, connection=True)
+            case _ if self._answer is not None and not self._answer.done():
+                self._answer.set_result(received)
+            case _:
+                raise ClosedError(0, f"it sent {received.name} unasked", connection=True)
+
+    async def _ask(self, request: Any, expected: type[F]) -> F:
+        """Send something about the connection itself, and wait for what comes back."""
+        self._answer = asyncio.get_running_loop().create_future()
+        self._send(request)
+        answer = await self._answer
+        if not isinstance(answer, expected):
+            raise ClosedError(0, f"it sent {answer.name}, not {expected.name}", connection=True)
+        return answer
+
+    def _send(self, request: Any) -> None:
+        self.write(frame.marshal(request, 0))
+
+    # -- the end, and signs of life
+
+    def _break(self, error: ClosedError) -> None:
+        self._lose(error)
+        if self._transport is not None:
+            self._transport.close()
+
+    def _lose(self, error: ClosedError) -> None:
+        if self.lost is not None:
+            return
+        self.lost = error
+        self._writable.set()
+        if self._beats is not None:
+            self._beats.cancel()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+        for channel in tuple(self._channels.values()):
+            channel.lose(error)
+        self._channels.clear()
+
+    async def _beat(self, seconds: int) -> None:
+        """Give signs of life, and notice when the other side gives none."""
+        loop = asyncio.get_running_loop()
+        while self.lost is None:
+            await asyncio.sleep(seconds / 2)
+            if loop.time() - self._heard > 2 * seconds:
+                reason = f"nothing was heard of it for {2 * seconds} s"
+                self._lose(ClosedError(0, reason, connection=True))
+                self.abort()
+            else:
+                self._send(heartbeat.Heartbeat())
+
+
+ACK, NACK = b"\x00\x3c\x00\x50", b"\x00\x3c\x00\x78"
+
+
+def confirmation(data: bytes) -> tuple[int, bool, bool] | None:
+    """Read an ack or a nack, of which there are many: tag, whether of several, which of the two."""
+    method = data[7:11]
+    if len(data) != 21 or data[0] != 1 or method not in (ACK, NACK):
+        return None
+    return int.from_bytes(data[11:19], "big"), bool(data[19] & 1), method == ACK
+
+
+def _refusal(address: Address, error: ClosedError) -> str:
+    if error.code == LOGIN_REFUSED:
+        return (
+            f"RabbitMQ refused the login of `{address.user}` at {address}."
+            " Check the user, the password and the vhost."
+        )
+    if error.code == VHOST_REFUSED:
+        return (
+            f"RabbitMQ refused `{address.user}` the vhost `{address.vhost}` at {address}:"
+            f" {error.reason}. Check that it exists, and that the user may use it."
+        )
+    return f"cannot use RabbitMQ at {address}: {error.reason or 'it gave no reason'}"
+
+
+def _one_line(error: BaseException) -> str:
+    return (str(error).strip() or repr(error)).splitlines()[0]

@@ -1,0 +1,111 @@
+"""Puts a topology on a broker; finds out what is there."""
+
+from collections.abc import Iterator
+
+from pamqp import commands
+from pamqp.base import Frame
+
+from postroom.errors import ConfigurationError, Outage
+from postroom.publishers.rabbitmq.confirms import ConfirmChannel
+from postroom.publishers.rabbitmq.connection import ClosedError, Connection
+from postroom.publishers.rabbitmq.topology import Topology
+
+ACCESS_REFUSED, NOT_FOUND, CLASH = 403, 404, 406
+Step = tuple[str, Frame, type[Frame]]
+"""What is declared, in words; the method, and its answer."""
+
+
+async def declare(connection: Connection, topology: Topology) -> None:
+    """Declare what is missing, and leave what is there alike.
+
+    Raises ConfigurationError, which names everything that is there otherwise, and Outage.
+    """
+    clashes = []
+    for name in topology.foreign():
+        if not await exists(connection, name):
+            clashes.append(f"exchange `{name}` is not there, and the topology does not declare it")
+    for what, method, answer in _steps(topology):
+        try:
+            await _ask(connection, method, answer)
+        except ClosedError as error:
+            if error.code not in (ACCESS_REFUSED, NOT_FOUND, CLASH):
+                raise
+            clashes.append(f"{what}: {error.reason}")
+    if clashes:
+        raise ConfigurationError(
+            f"RabbitMQ at {connection.address} and the topology do not agree. "
+            + "; ".join(clashes)
+            + ". Change the topology, or what is on the broker."
+        )
+
+
+async def exists(connection: Connection, exchange: str) -> bool:
+    """Tell whether an exchange is there, of whatever type."""
+    if not exchange:  # the default exchange, which cannot be asked for
+        return True
+    passive = commands.Exchange.Declare(exchange=exchange, passive=True)
+    try:
+        await _ask(connection, passive, commands.Exchange.DeclareOk)
+    except ClosedError as error:
+        if error.code != NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+async def _ask(connection: Connection, method: Frame, answer: type[Frame]) -> None:
+    """Ask on a channel of its own: a "no" closes it."""
+    channel = await ConfirmChannel.open(connection)
+    try:
+        await channel.ask(method, answer)
+    finally:
+        await channel.close()
+
+
+def _steps(topology: Topology) -> Iterator[Step]:
+    try:
+        yield from _methods(topology)
+    except (ValueError, TypeError) as error:  # a name or a value that AMQP cannot hold
+        raise ConfigurationError(f"the topology cannot be declared: {error}") from error
+
+
+def _methods(topology: Topology) -> Iterator[Step]:
+    for exchange in topology.exchanges:
+        yield (
+            f"exchange `{exchange.name}`",
+            commands.Exchange.Declare(
+                exchange=exchange.name,
+                exchange_type=exchange.type,
+                durable=exchange.durable,
+                arguments=exchange.all_arguments(),
+            ),
+            commands.Exchange.DeclareOk,
+        )
+    for queue in topology.queues:
+        yield (
+            f"queue `{queue.name}`",
+            commands.Queue.Declare(
+                queue=queue.name, durable=queue.durable, arguments=queue.all_arguments()
+            ),
+            commands.Queue.DeclareOk,
+        )
+    for queue in topology.queues:
+        for binding in queue.bindings:
+            yield (
+                f"binding of queue `{queue.name}` to `{binding.exchange}`",
+                commands.Queue.Bind(
+                    queue=queue.name,
+                    exchange=binding.exchange,
+                    routing_key=binding.routing_key,
+                    arguments=dict(binding.arguments),
+                ),
+                commands.Queue.BindOk,
+            )
+
+
+async def apply(connection: Connection, topology: Topology) -> None:
+    """Declare a topology; what breaks the connection is an outage."""
+    try:
+        await declare(connection, topology)
+    except ClosedError as error:
+        raise Outage(f"RabbitMQ at {connection.address}: {error.reason}") from error

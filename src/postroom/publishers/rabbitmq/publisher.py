@@ -1,0 +1,285 @@
+"""RabbitMQ as a way out: persistent, confirmed, and nothing that comes back is delivered."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from postroom.errors import ConnectionLostError, Outage
+from postroom.outbox import Outbox
+from postroom.publishers.base import DELIVERED, Outcome, Postponed, Refused
+from postroom.publishers.rabbitmq.address import Address
+from postroom.publishers.rabbitmq.confirms import ConfirmChannel, Parcel, blocked
+from postroom.publishers.rabbitmq.connection import FORCED, ClosedError, Connection
+from postroom.publishers.rabbitmq.declare import ACCESS_REFUSED, CLASH, NOT_FOUND, declare, exists
+from postroom.publishers.rabbitmq.frames import Message
+from postroom.publishers.rabbitmq.message import cloud_event, plain_message
+from postroom.publishers.rabbitmq.routing import Destination, Routes, Routing
+from postroom.publishers.rabbitmq.topology import Topology
+from postroom.record import ClaimedRecord
+
+logger = logging.getLogger(__name__)
+
+TOO_LARGE: Final = re.compile(r"larger than .*?max size '?(\d+)")
+TOPIC: Final = re.compile(r"access to topic")
+REMEMBERED: Final = 10_000
+
+
+class RabbitMQPublisher:
+    """Delivers records to exchanges of RabbitMQ, and waits for the broker to confirm each.
+
+    - `url`: `amqp://user:password@host:5672/vhost`, or `amqps://` for TLS
+    - `exchange`: where records go; the routing key is their event type
+    - `routes`: other places, by event type or pattern; several for one type if need be
+    - `topology`: what to declare on connecting. Without one the exchange has to be there
+    - `cloud_events`: the source to name, for messages that are CloudEvents 1.0 (binary mode) too
+    - `confirm_within`: how long the broker may take to confirm a message
+    """
+
+    max_batch: Final = 250
+    max_in_flight: Final = 2000
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        exchange: str,
+        routes: Routes | None = None,
+        topology: Topology | None = None,
+        cloud_events: str | None = None,
+        confirm_within: timedelta = timedelta(seconds=30),
+    ) -> None:
+        self.address = Address.parse(url)
+        self.exchange = exchange
+        self.topology = topology
+        self._routing = Routing(exchange, routes or {})
+        self._message = _maker(cloud_events)
+        self._confirm_within = confirm_within.total_seconds()
+        self._connection: Connection | None = None
+        self._channel: ConfirmChannel | None = None
+        self._opening = asyncio.Lock()
+        self._max_size: int | None = None
+        self._arrived: dict[UUID, set[Destination]] = {}
+
+    def __str__(self) -> str:
+        return f"RabbitMQ at {self.address}, exchange {self.exchange or '(default)'}"
+
+    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
+        """Connect, unless it is; declare the topology, or see that the exchange is there."""
+        if self._connection is None or self._connection.lost is not None:
+            await self.close()
+            self._connection = await Connection.open(self.address)
+            self._max_size = None
+        connection = self._connection
+        if connection.blocked is not None:
+            raise Outage(blocked(connection))
+        try:
+            await self._prepare(connection)
+            await self._open_channel(connection)
+        except ClosedError as error:
+            raise self._trouble(error) from error
+
+    async def close(self) -> None:
+        """Disconnect."""
+        connection, self._connection, self._channel = self._connection, None, None
+        if connection is not None:
+            await connection.close()
+
+    async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome | Outage]:
+        """Send the records and wait for what the broker says of each."""
+        parcels = [self._parcels(record) for record in records]
+        trouble: Outage | None = None
+        try:
+            await self._deliver(unanswered(each for some in parcels for each in some))
+        except Outage as outage:
+            trouble = outage
+        return [
+            self._verdict(record, some, trouble)
+            for record, some in zip(records, parcels, strict=True)
+        ]
+
+    # -- connecting
+
+    async def _prepare(self, connection: Connection) -> None:
+        if self.topology is not None:
+            await declare(connection, self.topology)
+        if not await exists(connection, self.exchange):
+            raise Outage(_missing(self.exchange, connection.address))
+        for exchange in self._routing.exchanges():
+            if not await exists(connection, exchange):
+                missing = _missing(exchange, connection.address)
+                logger.warning("postroom: what goes there has to wait: %s", missing)
+
+    async def _open_channel(self, connection: Connection) -> ConfirmChannel:
+        """Give the channel that records go out by; the broker may have closed the last one."""
+        async with self._opening:
+            if self._channel is None or self._channel.closed is not None:
+                self._channel = await ConfirmChannel.open(connection)
+            return self._channel
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            raise Outage(f"not connected to RabbitMQ at {self.address}")
+        if self._connection.lost is not None:
+            raise self._trouble(self._connection.lost)
+        if self._connection.blocked is not None:
+            raise Outage(blocked(self._connection))
+        return self._connection
+
+    def _trouble(self, error: ClosedError) -> Outage:
+        """Say what a lost connection means: a record may be the cause, unless the broker knows."""
+        reason = f"the connection to RabbitMQ at {self.address} broke: {error.reason}"
+        return Outage(reason) if error.code == FORCED else ConnectionLostError(reason)
+
+    # -- sending
+
+    def _parcels(self, record: ClaimedRecord) -> list[Parcel]:
+        """Make what is to be sent for a record; what is on its way already is not made again."""
+        try:
+            message = self._message(record)
+            places = self._routing.destinations(record)
+        except Exception as error:  # of a function that tells the routing key, say
+            logger.exception("postroom: no message can be made of record %s", record.id)
+            refused = Parcel(Message.empty(str(record.id)), "", "")
+            refused.outcome = Refused(f"no message can be made of it: {error!r}")
+            return [refused]
+        arrived = self._arrived.get(record.id, ())
+        parcels = [Parcel(message, *place) for place in places if place not in arrived]
+        if self._channel is not None:
+            parcels = [self._channel.known(parcel) for parcel in parcels]
+        self._refuse_too_large(parcels)
+        return parcels
+
+    async def _deliver(self, parcels: Sequence[Parcel]) -> None:
+        """Send parcels; when the broker closes the channel, find out which of them it was."""
+        if not parcels:
+            return
+        connection = self._connected()
+        try:
+            channel = await self._open_channel(connection)
+            if await self._send(channel, parcels):
+                await self._sift(connection, unanswered(parcels), {})
+        except ClosedError as error:
+            raise self._trouble(error) from error
+
+    async def _send(self, channel: ConfirmChannel, parcels: Sequence[Parcel]) -> ClosedError | None:
+        """Send by a channel, and wait for the answers; give why the broker closed it, if it did."""
+        before = channel.answered
+        try:
+            await channel.deliver(parcels, within=self._confirm_within)
+        except TimeoutError:
+            self._too_late(unanswered(parcels), others_came=channel.answered > before)
+        except ClosedError as error:
+            if error.connection:
+                raise
+            if limit := TOO_LARGE.search(error.reason):
+                self._max_size = int(limit[1])
+            return error
+        return None
+
+    async def _sift(
+        self, connection: Connection, parcels: Sequence[Parcel], shut: dict[str, Outcome]
+    ) -> None:
+        """Send, by channels of their own, ever smaller parts of what the broker closed one for.
+
+        `shut` keeps what became of exchanges that nothing can be sent to.
+        """
+        for parcel in parcels:
+            if parcel.exchange in shut:
+                parcel.answer(shut[parcel.exchange])
+        self._refuse_too_large(parcels)
+        if not (parcels := unanswered(parcels)):
+            return
+        channel = await ConfirmChannel.open(connection)
+        closed = await self._send(channel, parcels)
+        await channel.close()
+        self._refuse_too_large(parcels)
+        left = unanswered(parcels)
+        if closed is not None and len(left) == 1:
+            left[0].answer(self._blame(left[0], closed, shut))
+        elif closed is not None:
+            middle = len(left) // 2
+            await self._sift(connection, left[:middle], shut)
+            await self._sift(connection, left[middle:], shut)
+
+    def _blame(self, parcel: Parcel, error: ClosedError, shut: dict[str, Outcome]) -> Outcome:
+        """Say what becomes of a message that the broker closes a channel for."""
+        reason = f"RabbitMQ refused it: {error.reason}"
+        if error.code == CLASH:
+            return Refused(reason, permanent=True)
+        if error.code not in (NOT_FOUND, ACCESS_REFUSED):
+            return Refused(reason)
+        one_key = TOPIC.search(error.reason) is not None
+        if parcel.exchange == self.exchange and not one_key:
+            raise Outage(f"RabbitMQ at {self.address}: {error.reason}")
+        if not one_key:
+            shut[parcel.exchange] = Postponed(reason)
+        return Postponed(reason)
+
+    def _too_late(self, parcels: Sequence[Parcel], *, others_came: bool) -> None:
+        """Have those wait whose answers do not come while those of others do."""
+        patience = f"{self._confirm_within:.0f} s"
+        if not others_came:
+            raise Outage(f"RabbitMQ at {self.address} has confirmed nothing for {patience}")
+        for parcel in parcels:
+            parcel.outcome = Postponed(f"RabbitMQ has not confirmed it within {patience}")
+
+    def _refuse_too_large(self, parcels: Sequence[Parcel]) -> None:
+        for parcel in unanswered(parcels) if self._max_size is not None else ():
+            if self._max_size is not None and len(parcel.message.body) > self._max_size:
+                parcel.answer(
+                    Refused(
+                        f"its payload takes {len(parcel.message.body)} bytes, and RabbitMQ takes"
+                        f" {self._max_size} at most (max_message_size)",
+                        permanent=True,
+                    )
+                )
+
+    # -- what came of it
+
+    def _verdict(
+        self, record: ClaimedRecord, parcels: Sequence[Parcel], trouble: Outage | None
+    ) -> Outcome | Outage:
+        """Give the answer to a record: it is delivered when it has arrived everywhere."""
+        if all(parcel.outcome is DELIVERED for parcel in parcels):
+            self._arrived.pop(record.id, None)
+            return DELIVERED
+        if len(parcels) > 1 or record.id in self._arrived:
+            self._note_arrivals(record, parcels)
+        if unanswered(parcels) and trouble is not None:
+            return trouble
+        refused = [each.outcome for each in parcels if isinstance(each.outcome, Refused)]
+        postponed = [each.outcome for each in parcels if isinstance(each.outcome, Postponed)]
+        reason = "; ".join([each.reason for each in refused] + [each.reason for each in postponed])
+        if not refused:
+            return Postponed(reason)
+        return Refused(reason, permanent=not postponed and all(each.permanent for each in refused))
+
+    def _note_arrivals(self, record: ClaimedRecord, parcels: Sequence[Parcel]) -> None:
+        """Remember where a record has arrived, so that it is not sent there again."""
+        here = {Destination(p.exchange, p.routing_key) for p in parcels if p.outcome is DELIVERED}
+        self._arrived[record.id] = self._arrived.pop(record.id, set()) | here
+        if len(self._arrived) > REMEMBERED:
+            del self._arrived[next(iter(self._arrived))]
+
+
+def unanswered(parcels: Iterable[Parcel]) -> list[Parcel]:
+    """Give the parcels that nothing is known of."""
+    return [parcel for parcel in parcels if parcel.outcome is None]
+
+
+def _maker(source: str | None) -> Callable[[ClaimedRecord], Message]:
+    return plain_message if source is None else partial(cloud_event, source=source)
+
+
+def _missing(exchange: str, address: Address) -> str:
+    return (
+        f"exchange `{exchange}` does not exist on RabbitMQ at {address}. Declare it in the topology"
+        " (`postroom topology --apply`), or create it there"
+    )
