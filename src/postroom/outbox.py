@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Connection, MetaData, inspect
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy import Connection, Engine, MetaData, inspect
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Mapper, Session, registry
 
 from postroom.capture.bus import OutboxMiddleware
@@ -16,6 +16,7 @@ from postroom.capture.wakeup import Callback, CommitSignal
 from postroom.errors import ConfigurationError
 from postroom.events.registry import EventRegistry, default_registry
 from postroom.record import OutboxRecord
+from postroom.store.notify import CHANNEL, Notifier
 from postroom.store.order import insert_last, keep_commit_order
 from postroom.store.schema import check_schema, upgrade_schema
 from postroom.store.table import define_tables
@@ -95,6 +96,17 @@ class Outbox:
         transaction that the session only joined, go unnoticed.
         """
         return self._commits.subscribe(callback)
+
+    def notify_workers(self, engine: Engine | AsyncEngine, *, channel: str = CHANNEL) -> Notifier:
+        """Wake workers in other processes after each commit of this one. Once, at start-up.
+
+        PostgreSQL only; elsewhere they see what is committed when they poll. Close what is returned
+        at the end, and the last notification is sent too.
+        """
+        notifier = Notifier(engine, channel)
+        if engine.dialect.name == "postgresql":
+            self.on_commit(notifier)
+        return notifier
 
     def create_tables(self, connection: Connection) -> None:
         """Create the tables and their schema, or what they lack of this version's.

@@ -8,7 +8,7 @@ BUSY_POLL = 1.0
 """Seconds between polls while there is work: for partitions that fill, or that others give up."""
 DRAIN_POLL = 0.1
 """The same for a lane that ends when all is done, while others hold what is left."""
-WAKE_PAUSE = 0.05
+WAKE_PAUSE = 0.01
 """Seconds between polls at least, however many commits wake it."""
 
 

@@ -21,17 +21,22 @@ from postroom.relay.cleaner import Cleaner
 from postroom.relay.clock import Clock, SystemClock
 from postroom.relay.health import Health, HealthStatus
 from postroom.relay.lane import Lane
+from postroom.relay.listener import Listener
 from postroom.relay.office import Office, Tally
 from postroom.relay.retry import RetrySchedule
 from postroom.relay.settings import OnFailed, RelaySettings
 from postroom.relay.trouble import database_outage
 from postroom.store.base import Store
+from postroom.store.listen import can_listen
+from postroom.store.notify import CHANNEL
 from postroom.store.open import store_for, with_own_pool
 
 logger = logging.getLogger("postroom.relay")
 
 CLOSE_WITHIN = 10.0
 """Seconds for a publisher to close in."""
+LISTENER_GRACE = 2.0
+"""Seconds for the listener to begin in, and to hang up."""
 CLEANER_GRACE = 5.0
 """Seconds for the clean-up to end a batch in."""
 
@@ -42,6 +47,8 @@ class OutboxRelay:
     Any number of relays may run, in any number of processes. What they are told:
 
     - `poll_interval`: how often to look for records; a commit in this process wakes it at once
+    - `listen`: the channel on which other processes tell of theirs (`Outbox.notify_workers`); None
+      only polls, for a database behind PgBouncer
     - `batch_size`: how many records to claim at a time
     - `lanes`: how many claims to have under way at once; one is enough for most
     - `retry`: when a refused record is tried again; its own `max_retries` ends that
@@ -60,6 +67,7 @@ class OutboxRelay:
         publisher: Publisher,
         *,
         poll_interval: timedelta = timedelta(seconds=30),
+        listen: str | None = CHANNEL,
         batch_size: int = 100,
         lanes: int = 1,
         retry: RetrySchedule | None = None,
@@ -72,6 +80,7 @@ class OutboxRelay:
     ) -> None:
         settings = RelaySettings(
             poll_interval=poll_interval,
+            listen=listen if can_listen(engine) else None,
             batch_size=batch_size,
             lanes=lanes,
             retry=retry or RetrySchedule.backoff(),
@@ -143,7 +152,8 @@ class OutboxRelay:
             await self._open_store()
             await self._office.open_publisher()
             self._lanes = lanes
-            await self._run_all(lanes, cleaner)
+            async with self._listening():
+                await self._run_all(lanes, cleaner)
         finally:
             unsubscribe()
             await self._end()
@@ -243,6 +253,22 @@ class OutboxRelay:
             else:
                 database.reset()
                 return
+
+    @asynccontextmanager
+    async def _listening(self) -> AsyncIterator[None]:
+        """Have other processes wake it, if they can: from before the first poll on."""
+        channel = self.settings.listen
+        if channel is None:
+            yield
+            return
+        listener = Listener(self._engine, channel, self._wake_lanes)
+        task = asyncio.create_task(listener.run())
+        try:
+            await self._clock.wait(listener.tried, LISTENER_GRACE)
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task], timeout=LISTENER_GRACE)
 
     async def _run_all(self, lanes: list[Lane], cleaner: Cleaner) -> None:
         """Run lanes and cleaner until all have stopped; the first that fails stops the others."""

@@ -16,6 +16,7 @@ class RelaySettings:
     """See `OutboxRelay`."""
 
     poll_interval: timedelta
+    listen: str | None
     batch_size: int
     lanes: int
     retry: RetrySchedule

@@ -12,6 +12,7 @@ from postroom.relay.settings import RelaySettings
 SECOND = timedelta(seconds=1)
 GOOD: dict[str, Any] = {
     "poll_interval": 30 * SECOND,
+    "listen": None,
     "batch_size": 100,
     "lanes": 1,
     "retry": RetrySchedule.backoff(),

@@ -2,7 +2,7 @@
 
 import ssl
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from postroom.errors import ConfigurationError
 
@@ -31,7 +31,8 @@ class Address:
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}/{self.vhost.removeprefix('/')}"
+        vhost = "" if self.vhost == "/" else quote(self.vhost, safe="")
+        return f"{host}:{self.port}/{vhost}"
 
     @classmethod
     def parse(cls, url: str) -> "Address":
@@ -47,7 +48,7 @@ class Address:
             host=parts.hostname or "localhost",
             port=parts.port or PORTS[parts.scheme],
             user=unquote(parts.username or "guest"),
-            password=unquote(parts.password or "guest"),
+            password="guest" if parts.password is None else unquote(parts.password),
             vhost=unquote(parts.path[1:]) or "/",
             tls=parts.scheme == "amqps",
             heartbeat=_seconds(options.get("heartbeat", str(HEARTBEAT))),
@@ -83,6 +84,11 @@ def _split(url: str) -> SplitResult:
     if parts.scheme not in PORTS:
         scheme = f"begins with {parts.scheme!r}" if parts.scheme else "has no scheme"
         raise ConfigurationError(f"the broker's URL {scheme}. Its form is {SHAPE}.")
+    if parts.fragment or "@" in parts.path + parts.query:
+        raise ConfigurationError(
+            "the broker's URL has a character in its user or password that has to be written"
+            " otherwise: %2F for /, %3F for ?, %23 for #, %40 for @."
+        )
     if "/" in parts.path[1:]:
         raise ConfigurationError(
             "the broker's URL has more than one / in its path, which is the name of a vhost."

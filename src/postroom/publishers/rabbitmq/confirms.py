@@ -60,6 +60,12 @@ class Batch:
         if not self._missing:
             self.woken.set()
 
+    async def complete(self) -> bool:
+        """Wait for the last answer, or until somebody wakes it before; tell which it was."""
+        await self.woken.wait()
+        self.woken.clear()
+        return not self._missing
+
     def answered(self) -> None:
         """Note an answer; the last one wakes."""
         self._missing -= 1
@@ -137,9 +143,8 @@ class ConfirmChannel:
             await self._send([each for each in parcels if each.name not in self._known])
             self._check()
             async with asyncio.timeout(within):
-                await batch.woken.wait()
-            if any(parcel.outcome is None for parcel in parcels):
-                self._check()
+                while not await batch.complete():
+                    self._check()
         finally:
             for parcel in parcels:
                 parcel.batch = None
@@ -183,6 +188,7 @@ class ConfirmChannel:
         self._check()
         for parcel in parcels:
             self._last_tag += 1
+            parcel.returned = None
             self._tags[self._last_tag] = self._known[parcel.name] = parcel
         self._connection.write(b"".join(data))
 

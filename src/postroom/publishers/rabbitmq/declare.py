@@ -1,24 +1,28 @@
 """Puts a topology on a broker; finds out what is there."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from pamqp import commands
 from pamqp.base import Frame
 
 from postroom.errors import ConfigurationError, Outage
+from postroom.publishers.rabbitmq.address import Address
 from postroom.publishers.rabbitmq.confirms import ConfirmChannel
 from postroom.publishers.rabbitmq.connection import ClosedError, Connection
 from postroom.publishers.rabbitmq.topology import Topology
 
 ACCESS_REFUSED, NOT_FOUND, CLASH = 403, 404, 406
-Step = tuple[str, Frame, type[Frame]]
+INVALID, NOT_IMPLEMENTED = 503, 540
+"""How a broker closes the connection for what makes no sense, such as an exchange's type."""
+Step = tuple[str, Callable[[], Frame], type[Frame]]
 """What is declared, in words; the method, and its answer."""
 
 
 async def declare(connection: Connection, topology: Topology) -> None:
     """Declare what is missing, and leave what is there alike.
 
-    Raises ConfigurationError, which names everything that is there otherwise, and Outage.
+    Raises ConfigurationError, which names everything that is there otherwise, and ClosedError.
     """
     clashes = []
     for name in topology.foreign():
@@ -26,8 +30,10 @@ async def declare(connection: Connection, topology: Topology) -> None:
             clashes.append(f"exchange `{name}` is not there, and the topology does not declare it")
     for what, method, answer in _steps(topology):
         try:
-            await _ask(connection, method, answer)
+            await _ask(connection, what, method, answer)
         except ClosedError as error:
+            if error.code in (INVALID, NOT_IMPLEMENTED):
+                raise ConfigurationError(f"{what} cannot be declared: {error.reason}") from error
             if error.code not in (ACCESS_REFUSED, NOT_FOUND, CLASH):
                 raise
             clashes.append(f"{what}: {error.reason}")
@@ -43,9 +49,9 @@ async def exists(connection: Connection, exchange: str) -> bool:
     """Tell whether an exchange is there, of whatever type."""
     if not exchange:  # the default exchange, which cannot be asked for
         return True
-    passive = commands.Exchange.Declare(exchange=exchange, passive=True)
+    passive = partial(commands.Exchange.Declare, exchange=exchange, passive=True)
     try:
-        await _ask(connection, passive, commands.Exchange.DeclareOk)
+        await _ask(connection, f"exchange `{exchange}`", passive, commands.Exchange.DeclareOk)
     except ClosedError as error:
         if error.code != NOT_FOUND:
             raise
@@ -53,27 +59,25 @@ async def exists(connection: Connection, exchange: str) -> bool:
     return True
 
 
-async def _ask(connection: Connection, method: Frame, answer: type[Frame]) -> None:
+async def _ask(
+    connection: Connection, what: str, method: Callable[[], Frame], answer: type[Frame]
+) -> None:
     """Ask on a channel of its own: a "no" closes it."""
     channel = await ConfirmChannel.open(connection)
     try:
-        await channel.ask(method, answer)
+        await channel.ask(method(), answer)
+    except (ValueError, TypeError) as error:
+        raise ConfigurationError(f"{what} cannot be declared: {error}") from error
     finally:
         await channel.close()
 
 
 def _steps(topology: Topology) -> Iterator[Step]:
-    try:
-        yield from _methods(topology)
-    except (ValueError, TypeError) as error:  # a name or a value that AMQP cannot hold
-        raise ConfigurationError(f"the topology cannot be declared: {error}") from error
-
-
-def _methods(topology: Topology) -> Iterator[Step]:
     for exchange in topology.exchanges:
         yield (
             f"exchange `{exchange.name}`",
-            commands.Exchange.Declare(
+            partial(
+                commands.Exchange.Declare,
                 exchange=exchange.name,
                 exchange_type=exchange.type,
                 durable=exchange.durable,
@@ -84,8 +88,11 @@ def _methods(topology: Topology) -> Iterator[Step]:
     for queue in topology.queues:
         yield (
             f"queue `{queue.name}`",
-            commands.Queue.Declare(
-                queue=queue.name, durable=queue.durable, arguments=queue.all_arguments()
+            partial(
+                commands.Queue.Declare,
+                queue=queue.name,
+                durable=queue.durable,
+                arguments=queue.all_arguments(),
             ),
             commands.Queue.DeclareOk,
         )
@@ -93,7 +100,8 @@ def _methods(topology: Topology) -> Iterator[Step]:
         for binding in queue.bindings:
             yield (
                 f"binding of queue `{queue.name}` to `{binding.exchange}`",
-                commands.Queue.Bind(
+                partial(
+                    commands.Queue.Bind,
                     queue=queue.name,
                     exchange=binding.exchange,
                     routing_key=binding.routing_key,
@@ -103,9 +111,12 @@ def _methods(topology: Topology) -> Iterator[Step]:
             )
 
 
-async def apply(connection: Connection, topology: Topology) -> None:
-    """Declare a topology; what breaks the connection is an outage."""
+async def apply(url: str, topology: Topology) -> None:
+    """Connect and declare a topology. Raises ConfigurationError and Outage."""
+    connection = await Connection.open(Address.parse(url))
     try:
         await declare(connection, topology)
     except ClosedError as error:
         raise Outage(f"RabbitMQ at {connection.address}: {error.reason}") from error
+    finally:
+        await connection.close()

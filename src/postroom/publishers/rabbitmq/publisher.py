@@ -99,10 +99,13 @@ class RabbitMQPublisher:
             await self._deliver(unanswered(each for some in parcels for each in some))
         except Outage as outage:
             trouble = outage
-        return [
+        answers = [
             self._verdict(record, some, trouble)
             for record, some in zip(records, parcels, strict=True)
         ]
+        if trouble is not None and all(answer is trouble for answer in answers):
+            raise trouble
+        return answers
 
     # -- connecting
 

@@ -69,7 +69,8 @@ class Routing:
 
 
 def _several(name: str, route: Route | Sequence[Route]) -> tuple[Route, ...]:
-    routes = (route,) if isinstance(route, Route) else tuple(route)
-    if not routes or not all(isinstance(each, Route) for each in routes):
+    several = route if isinstance(route, Sequence) else [route]
+    routes = tuple(each for each in several if isinstance(each, Route))
+    if not routes or len(routes) < len(several):
         raise ConfigurationError(f"the route of {name!r} is {route!r}. Give it one Route or more.")
     return routes

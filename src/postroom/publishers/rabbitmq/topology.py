@@ -78,7 +78,7 @@ class Queue:
             "x-dead-letter-exchange": self.dead_letter,
             "x-max-length": self.max_length,
             "x-overflow": self.overflow,
-            "x-message-ttl": None if ttl is None else int(ttl.total_seconds() * 1000),
+            "x-message-ttl": None if ttl is None else ttl // timedelta(milliseconds=1),
         }
         return {**_given(told), **self.arguments}
 
