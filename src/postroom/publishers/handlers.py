@@ -73,6 +73,9 @@ class HandlersPublisher:
         self._registry = registry
         self._notes: Notes | None = None
 
+    def __str__(self) -> str:
+        return "handlers in this process"
+
     async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
         """Get ready: there is nothing to connect to."""
         if self._registry is None:

@@ -101,6 +101,9 @@ class MemoryPublisher:
         self._queues: dict[str, MemoryQueue] = {}
         self._delivered: deque[Message] = deque(maxlen=keep)
 
+    def __str__(self) -> str:
+        return "queues in this process"
+
     @property
     def messages(self) -> tuple[Message, ...]:
         """What has been delivered, to whichever queue, in order."""

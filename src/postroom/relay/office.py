@@ -29,6 +29,9 @@ class Tally:
     retried: int = 0
     failed: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.delivered} delivered, {self.retried} refused, {self.failed} failed"
+
 
 @dataclass(slots=True, kw_only=True)
 class Office:

@@ -117,6 +117,21 @@ class OutboxRelay:
         self._ended = asyncio.Event()
 
     @property
+    def outbox(self) -> Outbox:
+        """Whose records it delivers."""
+        return self._office.outbox
+
+    @property
+    def engine(self) -> AsyncEngine:
+        """Of the database that they are in."""
+        return self._engine
+
+    @property
+    def publisher(self) -> Publisher:
+        """The way out."""
+        return self._office.publisher
+
+    @property
     def settings(self) -> RelaySettings:
         """What it was told."""
         return self._office.settings

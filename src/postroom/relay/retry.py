@@ -1,6 +1,6 @@
 """When a record that was refused is tried again: data, and one small decision about it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -28,6 +28,8 @@ class RetrySchedule:
 
     delays: tuple[timedelta | None, ...]
     forever: bool = False
+    end: int | None = None
+    """How many refusals are one too many, if not one more than there are delays."""
 
     def __post_init__(self) -> None:
         delays = [delay for delay in self.delays if delay is not None]
@@ -57,10 +59,18 @@ class RetrySchedule:
         """At once, after 1, 2, 5, 15, 60 and 300 s, then every 900 s until the record's limit."""
         return cls.seconds(0, 1, 2, 5, 15, 60, 300, 900, forever=True)
 
+    def ending_after(self, refusals: int) -> "RetrySchedule":
+        """Give the same schedule with another end, for records without a limit of their own."""
+        if refusals < 1:
+            raise ConfigurationError(f"a record fails after {refusals} refusals? One at least.")
+        return replace(self, end=refusals)
+
     def limit(self, max_retries: int | None) -> int | None:
         """Give how many refusals are one too many, for a record with this limit of its own."""
         if max_retries is not None:
             return max_retries
+        if self.end is not None:
+            return self.end
         return None if self.forever else len(self.delays) + 1
 
     def delay(self, refusals: int, poll_interval: timedelta) -> timedelta:

@@ -108,7 +108,9 @@ class ConfirmChannel:
                 answer = await self._reply
         except TimeoutError:
             silent = f"it did not answer {request.name} within {ANSWER_WITHIN:.0f} s"
-            raise ClosedError(0, silent, connection=True) from None
+            error = ClosedError(0, silent, connection=True)
+            self._connection.give_up(error)
+            raise error from None
         if not isinstance(answer, expected):
             raise ClosedError(0, f"it answered {request.name} by {answer.name}", connection=True)
         return answer
@@ -140,9 +142,9 @@ class ConfirmChannel:
         """
         batch = Batch(parcels)
         try:
-            await self._send([each for each in parcels if each.name not in self._known])
-            self._check()
             async with asyncio.timeout(within):
+                await self._send([each for each in parcels if each.name not in self._known])
+                self._check()
                 while not await batch.complete():
                     self._check()
         finally:
@@ -226,6 +228,8 @@ class ConfirmChannel:
     def lose(self, error: ClosedError) -> None:
         """Take note that nothing more will come."""
         self.closed = error
+        arrived = {name: each for name, each in self._known.items() if each.outcome is DELIVERED}
+        self._known = arrived  # the others are to be sent again
         if self._reply is not None and not self._reply.done():
             self._reply.set_exception(error)
         self.block()

@@ -15,8 +15,8 @@ from postroom.publishers.rabbitmq.frames import FRAME, OVERHEAD
 logger = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Frame)
-ANSWER_WITHIN: Final = 8.0
-"""Seconds for the broker to answer in, when it is asked for something."""
+ANSWER_WITHIN: Final = 5.0
+"""Seconds for the broker to answer in, when it is asked for something: fewer than a relay waits."""
 CLOSE_WITHIN: Final = 2.0
 FRAME_MAX: Final = 128 * 1024
 LOGIN_REFUSED, VHOST_REFUSED = 403, 530
@@ -67,6 +67,7 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[Any] | None = None
+        self._paused = False
         self._writable = asyncio.Event()
         self._closed = asyncio.Event()
         self._heard = 0.0
@@ -171,7 +172,7 @@ class Connection(asyncio.Protocol):
         self.write(frame.marshal(method, channel))
 
     async def drain(self) -> None:
-        """Wait until there is room for more, or the connection is lost."""
+        """Wait until there is room for more, or it is of no use to wait."""
         if not self._writable.is_set():
             await self._writable.wait()
 
@@ -181,7 +182,7 @@ class Connection(asyncio.Protocol):
         """See asyncio.Protocol."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what asyncio promises
         self._transport = transport
-        self._writable.set()
+        self._wake_writers()
         self._heard = asyncio.get_running_loop().time()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -192,11 +193,13 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """See asyncio.Protocol."""
-        self._writable.clear()
+        self._paused = True
+        self._wake_writers()
 
     def resume_writing(self) -> None:
         """See asyncio.Protocol."""
-        self._writable.set()
+        self._paused = False
+        self._wake_writers()
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol: cut the bytes into frames, and hand those on."""
@@ -240,10 +243,12 @@ class Connection(asyncio.Protocol):
                 pass
             case commands.Connection.Blocked():
                 self.blocked = received.reason or "it does not say why"
+                self._wake_writers()
                 for channel in tuple(self._channels.values()):
                     channel.block()
             case commands.Connection.Unblocked():
                 self.blocked = None
+                self._wake_writers()
             case commands.Connection.Close():
                 self._send(commands.Connection.CloseOk())
                 code, text = received.reply_code or 0, received.reply_text or ""
@@ -265,7 +270,19 @@ class Connection(asyncio.Protocol):
     def _send(self, request: Any) -> None:
         self.write(frame.marshal(request, 0))
 
+    def _wake_writers(self) -> None:
+        """Let those go on who wait for room: there is some, or it is of no use to wait."""
+        if self._paused and self.blocked is None and self.lost is None:
+            self._writable.clear()
+        else:
+            self._writable.set()
+
     # -- the end, and signs of life
+
+    def give_up(self, error: ClosedError) -> None:
+        """Take it for lost: the other side does not answer."""
+        self._lose(error)
+        self.abort()
 
     def _break(self, error: ClosedError) -> None:
         self._lose(error)
@@ -276,7 +293,7 @@ class Connection(asyncio.Protocol):
         if self.lost is not None:
             return
         self.lost = error
-        self._writable.set()
+        self._wake_writers()
         if self._beats is not None:
             self._beats.cancel()
         if self._answer is not None and not self._answer.done():
@@ -292,8 +309,7 @@ class Connection(asyncio.Protocol):
             await asyncio.sleep(seconds / 2)
             if loop.time() - self._heard > 2 * seconds:
                 reason = f"nothing was heard of it for {2 * seconds} s"
-                self._lose(ClosedError(0, reason, connection=True))
-                self.abort()
+                self.give_up(ClosedError(0, reason, connection=True))
             else:
                 self._send(heartbeat.Heartbeat())
 

@@ -111,9 +111,9 @@ def _steps(topology: Topology) -> Iterator[Step]:
             )
 
 
-async def apply(url: str, topology: Topology) -> None:
+async def apply(address: Address, topology: Topology) -> None:
     """Connect and declare a topology. Raises ConfigurationError and Outage."""
-    connection = await Connection.open(Address.parse(url))
+    connection = await Connection.open(address)
     try:
         await declare(connection, topology)
     except ClosedError as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from postroom.errors import ConfigurationError
 from postroom.publishers.memory import topic_matches
@@ -69,7 +69,7 @@ class Routing:
 
 
 def _several(name: str, route: Route | Sequence[Route]) -> tuple[Route, ...]:
-    several = route if isinstance(route, Sequence) else [route]
+    several: Sequence[Any] = route if isinstance(route, Sequence) else [route]
     routes = tuple(each for each in several if isinstance(each, Route))
     if not routes or len(routes) < len(several):
         raise ConfigurationError(f"the route of {name!r} is {route!r}. Give it one Route or more.")

@@ -1,0 +1,14 @@
+"""The command line: `postroom`. Needs the extra `cli`."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command that the process was started with."""
+    try:
+        from postroom.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich", "click"):
+            raise
+        sys.exit("postroom: the command line needs more. Install it: pip install 'postroom[cli]'")
+    app()

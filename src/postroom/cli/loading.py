@@ -1,0 +1,54 @@
+"""Finds what a user names as `path.to.module:name`."""
+
+import importlib
+import inspect
+import os
+import sys
+from typing import Any
+
+from postroom.cli.complaint import Complaint, missing_extra
+
+
+async def load(target: str, *kinds: type[Any]) -> Any:
+    """Import an object of one of these kinds, or call the function that makes it.
+
+    Modules are looked for in the working directory too. Raises Complaint.
+    """
+    module_name, _, path = target.partition(":")
+    wanted = " or a ".join(kind.__name__ for kind in kinds)
+    if not module_name or not path:
+        raise Complaint(f"{target!r} is no path.to.module:name of a {wanted}.")
+    found: Any = _import(module_name)
+    for name in path.split("."):
+        if not hasattr(found, name):
+            raise Complaint(f"module {module_name} has no {path!r}. {_candidates(found, kinds)}")
+        found = getattr(found, name)
+    if callable(found) and not isinstance(found, kinds):
+        found = found()
+    if inspect.isawaitable(found):
+        found = await found
+    if not isinstance(found, kinds):
+        raise Complaint(f"{target} is a {type(found).__name__}, not a {wanted}.")
+    return found
+
+
+def _import(name: str) -> Any:
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        complaint = missing_extra(error)
+        if complaint is not None:
+            raise complaint from error
+        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+            raise Complaint(
+                f"there is no module {error.name!r}, neither installed nor in {here}."
+            ) from error
+        raise
+
+
+def _candidates(module: Any, kinds: tuple[type[Any], ...]) -> str:
+    names = [name for name, value in vars(module).items() if isinstance(value, kinds)]
+    return f"It has {', '.join(names)}." if names else "Check the spelling."

@@ -1,0 +1,50 @@
+"""How a worker writes its logs: lines for people, or one JSON object a line."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def set_up_logging(style: str, level: str) -> None:
+    """Write everything from a level on to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-01-31T12:00:00.000Z WARNING postroom.relay: what happened`."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        """Write the time in UTC, to the millisecond."""
+        return moment(record)
+
+
+class JsonFormatter(logging.Formatter):
+    """Time, level, logger and message, what the call gave as `extra`, and a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one line."""
+        document: dict[str, Any] = {
+            "time": moment(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        document |= {name: value for name, value in vars(record).items() if name not in STANDARD}
+        if record.exc_info:
+            document["exception"] = self.formatException(record.exc_info)
+        return json.dumps(document, default=str, ensure_ascii=False)
+
+
+def moment(record: logging.LogRecord) -> str:
+    """Write when something was logged."""
+    time = datetime.fromtimestamp(record.created, UTC)
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

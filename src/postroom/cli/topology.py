@@ -1,0 +1,70 @@
+"""Shows a topology, and has it declared."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.markup import escape
+from rich.tree import Tree
+
+from postroom.cli.complaint import Complaint, Exit, missing_extra
+from postroom.cli.loading import load
+from postroom.cli.settings import WorkerSettings
+from postroom.errors import ConfigurationError, Outage
+from postroom.relay.relay import OutboxRelay
+
+if TYPE_CHECKING:
+    from postroom.publishers.rabbitmq import Topology
+    from postroom.publishers.rabbitmq.address import Address
+
+
+class Found(NamedTuple):
+    """A topology, and the broker that it is for."""
+
+    topology: "Topology"
+    address: "Address"
+
+
+async def topology_of(settings: WorkerSettings, target: str | None, broker: str | None) -> Found:
+    """Load a topology, or that of a relay; without either there is just an exchange.
+
+    `broker` is what a flag says; it wins over where the relay publishes to.
+    """
+    try:
+        from postroom.publishers.rabbitmq import Exchange, RabbitMQPublisher, Topology
+        from postroom.publishers.rabbitmq.address import Address
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) or error from error
+    try:
+        address = Address.parse(settings.broker)
+    except ConfigurationError as error:
+        raise Complaint(str(error)) from error
+    if target is None:
+        return Found(Topology(exchanges=[Exchange(settings.exchange)]), address)
+    found: Topology | OutboxRelay = await load(target, Topology, OutboxRelay)
+    if isinstance(found, Topology):
+        return Found(found, address)
+    publisher = found.publisher
+    if not isinstance(publisher, RabbitMQPublisher) or publisher.topology is None:
+        raise Complaint(f"the publisher of {target} has no topology. Give it one: topology=…")
+    return Found(publisher.topology, publisher.address if broker is None else address)
+
+
+async def apply_topology(found: Found) -> None:
+    """Declare it."""
+    from postroom.publishers.rabbitmq.declare import apply
+
+    try:
+        await apply(found.address, found.topology)
+    except (Outage, ConfigurationError) as error:
+        raise Complaint(str(error), Exit.BROKER) from error
+
+
+def tree(found: Found, *, applied: bool) -> Tree:
+    """Draw a topology."""
+    state = "declared on" if applied else "for"
+    root = Tree(f"Topology {state} RabbitMQ at {escape(str(found.address))}")
+    for line in found.topology.describe():
+        if line.startswith(" "):
+            root.children[-1].add(escape(line.strip()))
+        else:
+            root.add(escape(line))
+    return root

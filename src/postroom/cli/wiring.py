@@ -1,0 +1,92 @@
+"""Makes a relay from what the settings say."""
+
+from datetime import timedelta
+
+from sqlalchemy import URL, MetaData, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from postroom.cli.complaint import Complaint, missing_extra
+from postroom.cli.loading import load
+from postroom.cli.settings import WorkerSettings
+from postroom.errors import ConfigurationError
+from postroom.outbox import Outbox
+from postroom.publishers.base import Publisher
+from postroom.record import OutboxRecord
+from postroom.relay.relay import OutboxRelay
+from postroom.relay.retry import RetrySchedule
+from postroom.store.open import STORES
+
+DRIVERS = {
+    "postgres": "postgresql+asyncpg",
+    "postgresql": "postgresql+asyncpg",
+    "sqlite": "sqlite+aiosqlite",
+}
+SHAPE = "postgresql://user:password@host:5432/name, or sqlite:///path/to/file"
+
+
+async def relay_of(settings: WorkerSettings) -> OutboxRelay:
+    """Load the relay that the settings name, or make one from the URLs in them."""
+    if settings.relay is not None:
+        relay: OutboxRelay = await load(settings.relay, OutboxRelay)
+        return relay
+    if settings.database is None:
+        raise Complaint(
+            "what is to be delivered? Name a relay (postroom worker app.outbox:relay), or a"
+            " database (--database URL, or DATABASE_URL)."
+        )
+    outbox = Outbox(
+        MetaData(),
+        table=settings.table,
+        schema=settings.schema,
+        record=type("WorkerRecord", (OutboxRecord,), {}),
+    )
+    try:
+        return OutboxRelay(
+            outbox,
+            engine_of(settings.database),
+            publisher_of(settings),
+            poll_interval=timedelta(seconds=settings.poll_interval),
+            batch_size=settings.batch_size,
+            listen=settings.channel,
+            retry=RetrySchedule.tiers().ending_after(settings.max_retries),
+            retention=timedelta(days=settings.cleanup_days),
+        )
+    except ConfigurationError as error:
+        raise Complaint(str(error)) from error
+
+
+def engine_of(database: str) -> AsyncEngine:
+    """Make an engine of a URL that needs not name a driver. Raises Complaint, without the URL."""
+    try:
+        url = make_url(database)
+    except (ArgumentError, ValueError):
+        raise Complaint(f"the database's URL cannot be read. Its form is {SHAPE}.") from None
+    try:
+        return create_async_engine(_with_driver(url), hide_parameters=True)
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) or Complaint(f"{error.name} is not installed.") from error
+    except SQLAlchemyError as error:  # a driver that is not async, or not known
+        raise Complaint(_unknown(url)) from error
+
+
+def publisher_of(settings: WorkerSettings) -> Publisher:
+    """Make the way out."""
+    try:
+        from postroom.publishers.rabbitmq import RabbitMQPublisher
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) or error from error
+    return RabbitMQPublisher(
+        settings.broker, exchange=settings.exchange, cloud_events=settings.cloud_events
+    )
+
+
+def _with_driver(url: URL) -> URL:
+    driver = DRIVERS.get(url.drivername, url.drivername)
+    if driver.partition("+")[0] not in STORES:
+        raise Complaint(_unknown(url))
+    return url.set(drivername=driver)
+
+
+def _unknown(url: URL) -> str:
+    return f"postroom has no way to use {url.drivername!r}. The URL's form is {SHAPE}."

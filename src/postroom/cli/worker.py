@@ -1,0 +1,148 @@
+"""A relay in a process of its own: checks, says what it does, delivers until it is told to stop."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from postroom.cli.complaint import Complaint, Exit, bad_database, bad_schema, place
+from postroom.cli.health import health_server
+from postroom.cli.settings import WorkerSettings
+from postroom.cli.wiring import relay_of
+from postroom.errors import ConfigurationError, Outage, SchemaError
+from postroom.publishers.base import Publisher
+from postroom.relay.office import Tally
+from postroom.relay.relay import OutboxRelay
+from postroom.relay.trouble import database_outage
+
+logger = logging.getLogger("postroom.worker")
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Told:
+    """What signals have told the process: once to stop, twice to stop now."""
+
+    def __init__(self) -> None:
+        self.stop = asyncio.Event()
+        self.now = asyncio.Event()
+        self.code = int(Exit.OK)
+        """How the process is to end: by the second signal, as if that had killed it."""
+
+    def listen(self) -> None:
+        """Take the signals from now on."""
+        loop = asyncio.get_running_loop()
+        for each in SIGNALS:
+            with suppress(NotImplementedError):  # on Windows, Ctrl-C just cancels
+                loop.add_signal_handler(each, self._take, each)
+
+    def _take(self, number: int) -> None:
+        name = signal.Signals(number).name
+        if self.stop.is_set():
+            logger.warning("postroom: %s again, stops now", name)
+            self.code = 128 + number
+            self.now.set()
+        else:
+            logger.info("postroom: %s, finishes what is on its way and stops", name)
+            self.stop.set()
+
+
+async def work(settings: WorkerSettings, *, once: bool, wait: bool) -> int:
+    """Run a worker from its start to its end; give its exit code. Raises Complaint."""
+    told = Told()
+    told.listen()
+    relay = await relay_of(settings)
+    try:
+        async with health_server(settings.health_host, settings.health_port, lambda: relay.health):
+            if wait or await _unless(told.stop, check(relay)):
+                logger.info("postroom: %s", description(relay, once=once))
+                await _deliver(relay, told, once=once)
+            return told.code
+    finally:
+        await relay.engine.dispose()
+
+
+async def check(relay: OutboxRelay) -> None:
+    """See that the database and the way out can be used. Raises Complaint."""
+    try:
+        await relay.store.open()
+    except SchemaError as error:
+        raise bad_schema(error) from error
+    except Exception as error:
+        if not database_outage(error):
+            raise
+        raise bad_database(error, relay.engine.url) from error
+    try:
+        await relay.publisher.open(relay.outbox, relay.engine)
+    except (Outage, ConfigurationError) as error:
+        raise Complaint(str(error), Exit.BROKER) from error
+
+
+def description(relay: OutboxRelay, *, once: bool) -> str:
+    """Say what a worker will do, and to where; nothing that is secret."""
+    settings = relay.settings
+    where = f"table `{relay.outbox.tables.records.fullname}` of {place(relay.engine.url)}"
+    journey = f"from {where} to {_name(relay.publisher)}"
+    if once:
+        return f"delivers what may leave now {journey}"
+    pace = f"polls every {settings.poll_interval.total_seconds():g} s"
+    if settings.listen is not None:
+        pace += f", listens on {settings.listen}"
+    return f"delivers {journey} ({pace}, batches of {settings.batch_size})"
+
+
+def _name(publisher: Publisher) -> str:
+    named = type(publisher).__str__ is not object.__str__
+    return str(publisher) if named else type(publisher).__name__
+
+
+async def _deliver(relay: OutboxRelay, told: Told, *, once: bool) -> None:
+    task: asyncio.Task[Tally | None] = asyncio.create_task(
+        relay.run_once() if once else relay.run()
+    )
+    stopping = asyncio.create_task(_stop(relay, told, task))
+    try:
+        tally = await task
+    except asyncio.CancelledError:
+        if not told.now.is_set():
+            raise
+    except SchemaError as error:
+        raise bad_schema(error) from error
+    except (Outage, ConfigurationError) as error:
+        raise Complaint(str(error), Exit.BROKER) from error
+    except Exception as error:
+        if not database_outage(error):
+            raise
+        raise bad_database(error, relay.engine.url) from error
+    else:
+        if tally is not None:
+            logger.info("postroom: %s", tally)
+    finally:
+        stopping.cancel()
+
+
+async def _stop(relay: OutboxRelay, told: Told, task: asyncio.Task[Any]) -> None:
+    """Stop a relay when told to; break it off when told twice."""
+    await told.stop.wait()
+    gently = asyncio.create_task(relay.stop())
+    await told.now.wait()
+    gently.cancel()
+    task.cancel()
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do something unless told to stop meanwhile; tell whether it was done."""
+    doing = asyncio.create_task(work)
+    stopped = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({doing, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            return False
+        doing.result()
+        return True
+    finally:
+        for task in (doing, stopped):
+            task.cancel()
+        await asyncio.gather(doing, stopped, return_exceptions=True)
