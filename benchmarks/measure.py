@@ -8,6 +8,7 @@ from statistics import median, quantiles
 
 from postroom.identity import uuid7
 from tests.support.postgres import temporary_database
+from tests.support.rabbitmq import temporary_vhost
 from tests.support.services import service_url
 
 Side = Callable[[], Awaitable[object]]
@@ -36,3 +37,11 @@ def bench_database() -> Iterator[str]:
     server = service_url("POSTROOM_TEST_POSTGRES_URL")
     with temporary_database(server, f"bench_{uuid7().hex}") as url:
         yield url.set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)
+
+
+@contextmanager
+def bench_vhost() -> Iterator[str]:
+    """Create a vhost of RabbitMQ, give its URL, delete it."""
+    server = service_url("POSTROOM_TEST_RABBITMQ_URL")
+    with temporary_vhost(server, f"bench_{uuid7().hex}") as url:
+        yield url

@@ -27,10 +27,12 @@ class Tally:
 
     delivered: int = 0
     retried: int = 0
+    postponed: int = 0
     failed: int = 0
 
     def __str__(self) -> str:
-        return f"{self.delivered} delivered, {self.retried} refused, {self.failed} failed"
+        later = f"{self.retried} to be tried again, {self.postponed} postponed"
+        return f"{self.delivered} delivered, {later}, {self.failed} failed"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,6 +100,15 @@ class Office:
                 name,
                 attempt.retry_count,
                 attempt.reason or "it was found at its limit",
+                extra=facts,
+            )
+        elif attempt.retry_count == record.retry_count:
+            self.tally.postponed += 1
+            logger.warning(
+                "postroom: %s has to wait, again in %s: %s",
+                name,
+                attempt.delay,
+                attempt.reason,
                 extra=facts,
             )
         else:

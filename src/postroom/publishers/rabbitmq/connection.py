@@ -63,7 +63,7 @@ class Connection(asyncio.Protocol):
         self.lost: ClosedError | None = None
         self.server = ""
         self._channels: dict[int, Channel] = {}
-        self._numbers = 0
+        self._logged_in = False
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[Any] | None = None
@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
         except ClosedError as error:
             raise Outage(_refusal(address, error)) from error
         finally:
-            if not connection._numbers:
+            if not connection._logged_in:
                 connection.abort()
         return connection
 
@@ -123,7 +123,7 @@ class Connection(asyncio.Protocol):
         await self._ask(
             commands.Connection.Open(virtual_host=self.address.vhost), commands.Connection.OpenOk
         )
-        self._numbers = 1
+        self._logged_in = True
         if beat:
             self._beats = asyncio.create_task(self._beat(beat), name="postroom heartbeat")
 
