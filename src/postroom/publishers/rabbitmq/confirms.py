@@ -107,6 +107,8 @@ class ConfirmChannel:
             async with asyncio.timeout(ANSWER_WITHIN):
                 answer = await self._reply
         except TimeoutError:
+            if self._connection.blocked is not None:
+                raise Outage(blocked(self._connection)) from None
             silent = f"it did not answer {request.name} within {ANSWER_WITHIN:.0f} s"
             error = ClosedError(0, silent, connection=True)
             self._connection.give_up(error)
@@ -195,14 +197,17 @@ class ConfirmChannel:
         self._connection.write(b"".join(data))
 
     def _prune(self) -> None:
-        """Forget answers that nobody has asked for."""
-        while len(self._known) > len(self._tags) + REMEMBERED:
-            del self._known[next(iter(self._known))]
+        """Forget answers that nobody has asked for, when there are many."""
+        if len(self._known) > len(self._tags) + REMEMBERED:
+            self._known = {name: each for name, each in self._known.items() if not each.outcome}
 
     # -- what the connection calls
 
     def confirm(self, tag: int, *, multiple: bool, ack: bool) -> None:
         """Take an ack or a nack, of one message or of all up to it."""
+        if not 0 < tag <= self._last_tag:
+            never = f"it confirmed message {tag}, which was never sent"
+            raise ClosedError(0, never, connection=True)
         for each in range(self._lowest, tag + 1) if multiple else (tag,):
             parcel = self._tags.pop(each, None)
             if parcel is not None:
@@ -243,11 +248,14 @@ class ConfirmChannel:
     def _returned(self, message_id: str | None) -> None:
         """Note that a message came back; its ack follows."""
         back, self._return = self._return, None
-        if back is None or message_id is None:
+        if back is None:
             return
-        parcel = self._known.get((message_id, back.exchange or "", back.routing_key or ""))
-        if parcel is not None:
-            parcel.returned = f"{back.reply_code} {back.reply_text}"
+        name = (message_id or "", back.exchange or "", back.routing_key or "")
+        if name not in self._known:  # whose ack is then not to be believed?
+            raise ClosedError(
+                0, f"it returned message {name}, which was never sent", connection=True
+            )
+        self._known[name].returned = f"{back.reply_code} {back.reply_text}"
 
 
 def blocked(connection: Connection) -> str:

@@ -10,7 +10,7 @@ from pamqp.exceptions import PAMQPException
 
 from postroom.errors import Outage
 from postroom.publishers.rabbitmq.address import Address
-from postroom.publishers.rabbitmq.frames import FRAME, OVERHEAD
+from postroom.publishers.rabbitmq.frames import END, FRAME, OVERHEAD
 
 logger = logging.getLogger(__name__)
 
@@ -320,7 +320,7 @@ ACK, NACK = b"\x00\x3c\x00\x50", b"\x00\x3c\x00\x78"
 def confirmation(data: bytes) -> tuple[int, bool, bool] | None:
     """Read an ack or a nack, of which there are many: tag, whether of several, which of the two."""
     method = data[7:11]
-    if len(data) != 21 or data[0] != 1 or method not in (ACK, NACK):
+    if len(data) != 21 or data[0] != 1 or method not in (ACK, NACK) or not data.endswith(END):
         return None
     return int.from_bytes(data[11:19], "big"), bool(data[19] & 1), method == ACK
 

@@ -216,8 +216,10 @@ class RabbitMQPublisher:
         reason = f"RabbitMQ refused it: {error.reason}"
         if error.code == CLASH:
             return Refused(reason, permanent=True)
-        if error.code not in (NOT_FOUND, ACCESS_REFUSED):
-            return Refused(reason)
+        if error.code not in (NOT_FOUND, ACCESS_REFUSED):  # it may be about anything
+            raise ConnectionLostError(
+                f"RabbitMQ at {self.address} closed a channel: {error.reason}"
+            )
         one_key = TOPIC.search(error.reason) is not None
         if parcel.exchange == self.exchange and not one_key:
             raise Outage(f"RabbitMQ at {self.address}: {error.reason}")
