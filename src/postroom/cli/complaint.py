@@ -66,6 +66,11 @@ def bad_database(error: BaseException, url: URL) -> Complaint:
     )
 
 
+def unknown_option(error: BaseException) -> bool:
+    """Tell whether a driver was given an option in the URL that it does not know."""
+    return isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
+
+
 def place(url: URL) -> str:
     """Name a database, without its password."""
     if url.host is None:

@@ -187,7 +187,7 @@ def _pick(
 def _number(value: Any, form: str, least: float, most: float) -> float:
     try:
         number = float(value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         raise ValueError(form) from None
     if isinstance(value, bool) or not least <= number <= most:
         raise ValueError(form)

@@ -85,7 +85,13 @@ def _with_driver(url: URL) -> URL:
     driver = DRIVERS.get(url.drivername, url.drivername)
     if driver.partition("+")[0] not in STORES:
         raise Complaint(_unknown(url))
-    return url.set(drivername=driver)
+    if "@" in (url.host or ""):
+        raise Complaint("the database's URL has an @ in its user or password: write %40 for it.")
+    url = url.set(drivername=driver)
+    if driver == "postgresql+asyncpg" and "sslmode" in url.query:  # which asyncpg calls `ssl`
+        mode = str(url.query["sslmode"])
+        url = url.difference_update_query(["sslmode"]).update_query_dict({"ssl": mode})
+    return url
 
 
 def _unknown(url: URL) -> str:

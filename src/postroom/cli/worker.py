@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
-from postroom.cli.complaint import Complaint, Exit, bad_database, bad_schema, place
+from postroom.cli.complaint import Complaint, Exit, bad_database, bad_schema, place, unknown_option
 from postroom.cli.health import health_server
 from postroom.cli.settings import WorkerSettings
 from postroom.cli.wiring import relay_of
@@ -71,7 +71,7 @@ async def check(relay: OutboxRelay) -> None:
     except SchemaError as error:
         raise bad_schema(error) from error
     except Exception as error:
-        if not database_outage(error):
+        if not database_outage(error) and not unknown_option(error):
             raise
         raise bad_database(error, relay.engine.url) from error
     try:

@@ -25,20 +25,22 @@ NACKED: Final = (
 class Parcel:
     """One message on its way to one place."""
 
-    __slots__ = ("batch", "exchange", "message", "outcome", "returned", "routing_key")
+    __slots__ = ("batch", "exchange", "message", "name", "outcome", "returned", "routing_key")
 
     def __init__(self, message: frames.Message, exchange: str, routing_key: str) -> None:
         self.message = message
         self.exchange = exchange
         self.routing_key = routing_key
+        # What tells it from others that are on their way.
+        self.name = (message.message_id, exchange, routing_key)
         self.outcome: Outcome | None = None
         self.returned: str | None = None
         self.batch: Batch | None = None
 
     @property
-    def name(self) -> tuple[str, str, str]:
-        """What tells it from others that are on their way."""
-        return self.message.message_id, self.exchange, self.routing_key
+    def place(self) -> tuple[str, str]:
+        """Where it goes."""
+        return self.exchange, self.routing_key
 
     def answer(self, outcome: Outcome) -> None:
         """Note how it fared, and tell whoever waits for it."""
@@ -182,7 +184,7 @@ class ConfirmChannel:
         try:
             where = frames.publish(self._number, parcel.exchange, parcel.routing_key)
             what = frames.message(self._number, parcel.message, self._connection.frame_max)
-        except (UndeliverableError, UnicodeError) as error:
+        except (UndeliverableError, UnicodeError, RecursionError) as error:
             parcel.answer(Refused(f"it cannot be a message of AMQP: {error}", permanent=True))
             return None
         return b"".join((where, *what))

@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol):
             raise Outage(
                 f"RabbitMQ at {address} did not answer within {ANSWER_WITHIN:.0f} s"
             ) from error
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter for a host that cannot be a name
             raise Outage(f"cannot reach RabbitMQ at {address}: {_one_line(error)}") from error
         except ClosedError as error:
             raise Outage(_refusal(address, error)) from error

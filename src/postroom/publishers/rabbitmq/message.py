@@ -33,7 +33,6 @@ def cloud_event(record: ClaimedRecord, source: str) -> Message:
         "source": source,
         "type": record.event_type,
         "time": record.occurred_at.isoformat(),
-        "datacontenttype": "application/json",
     }
     if record.aggregate_id is not None:
         attributes["subject"] = record.aggregate_id

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.errors import ConnectionLostError, Outage
 from postroom.outbox import Outbox
-from postroom.publishers.base import DELIVERED, Outcome, Postponed, Refused
+from postroom.publishers.base import DELIVERED, Delivered, Outcome, Postponed, Refused
 from postroom.publishers.rabbitmq.address import Address
 from postroom.publishers.rabbitmq.confirms import ConfirmChannel, Parcel, blocked
 from postroom.publishers.rabbitmq.connection import FORCED, ClosedError, Connection
@@ -27,7 +27,8 @@ from postroom.record import ClaimedRecord
 logger = logging.getLogger(__name__)
 
 TOO_LARGE: Final = re.compile(r"larger than .*?max size '?(\d+)")
-TOPIC: Final = re.compile(r"access to topic")
+EXCHANGE: Final = re.compile(r"(?:no|access to) exchange '([^']*)'")
+TOPIC: Final = re.compile(r"access to topic '(?P<key>[^']*)' in exchange '(?P<exchange>[^']*)'")
 REMEMBERED: Final = 10_000
 
 
@@ -66,6 +67,7 @@ class RabbitMQPublisher:
         self._opening = asyncio.Lock()
         self._max_size: int | None = None
         self._arrived: dict[UUID, set[Destination]] = {}
+        self._doubtful: set[str | Destination] = set()
 
     def __str__(self) -> str:
         return f"RabbitMQ at {self.address}, exchange {self.exchange or '(default)'}"
@@ -116,6 +118,7 @@ class RabbitMQPublisher:
             raise Outage(_missing(self.exchange, connection.address))
         for exchange in self._routing.exchanges():
             if not await exists(connection, exchange):
+                self._doubtful.add(exchange)
                 missing = _missing(exchange, connection.address)
                 logger.warning("postroom: what goes there has to wait: %s", missing)
 
@@ -160,16 +163,48 @@ class RabbitMQPublisher:
         return parcels
 
     async def _deliver(self, parcels: Sequence[Parcel]) -> None:
-        """Send parcels; when the broker closes the channel, find out which of them it was."""
+        """Send parcels; those that may close a channel, by one that is not for the others."""
         if not parcels:
             return
         connection = self._connected()
+        doubtful = [parcel for parcel in parcels if self._doubts(parcel)]
         try:
-            channel = await self._open_channel(connection)
-            if await self._send(channel, parcels):
-                await self._sift(connection, unanswered(parcels), {})
+            await self._send_shared(connection, [each for each in parcels if each not in doubtful])
+            await self._send_apart(connection, doubtful)
         except ClosedError as error:
             raise self._trouble(error) from error
+        for parcel in doubtful:
+            if isinstance(parcel.outcome, Delivered | Refused):
+                self._doubtful -= {parcel.exchange, Destination(*parcel.place)}
+
+    async def _send_shared(self, connection: Connection, parcels: Sequence[Parcel]) -> None:
+        """Send by the channel of all; the broker may close it for another call's message."""
+        if not parcels:
+            return
+        channel = await self._open_channel(connection)
+        closed = await self._send(channel, parcels)
+        if closed is not None:
+            self._blame_named(unanswered(parcels), closed)
+            await self._send_apart(connection, unanswered(parcels))
+
+    async def _send_apart(self, connection: Connection, parcels: Sequence[Parcel]) -> None:
+        """Send by a channel of their own. If that is closed too, find out for whom, by halves."""
+        if not parcels:
+            return
+        channel = await ConfirmChannel.open(connection)
+        closed = await self._send(channel, parcels)
+        if closed is None:
+            await channel.close()
+            return
+        found = self._blame_named(unanswered(parcels), closed)
+        left = unanswered(parcels)
+        if found:
+            await self._send_apart(connection, left)
+        elif len(left) == 1:
+            left[0].answer(self._blame(left[0], closed))
+        else:
+            await self._send_apart(connection, left[: len(left) // 2])
+            await self._send_apart(connection, left[len(left) // 2 :])
 
     async def _send(self, channel: ConfirmChannel, parcels: Sequence[Parcel]) -> ClosedError | None:
         """Send by a channel, and wait for the answers; give why the broker closed it, if it did."""
@@ -181,37 +216,26 @@ class RabbitMQPublisher:
         except ClosedError as error:
             if error.connection:
                 raise
-            if limit := TOO_LARGE.search(error.reason):
-                self._max_size = int(limit[1])
             return error
         return None
 
-    async def _sift(
-        self, connection: Connection, parcels: Sequence[Parcel], shut: dict[str, Outcome]
-    ) -> None:
-        """Send, by channels of their own, ever smaller parts of what the broker closed one for.
+    def _blame_named(self, parcels: Sequence[Parcel], error: ClosedError) -> bool:
+        """Answer those whom the broker names; tell whether there are any."""
+        if limit := TOO_LARGE.search(error.reason):
+            self._max_size = int(limit[1])
+            return self._refuse_too_large(parcels)
+        topic, exchange = TOPIC.search(error.reason), EXCHANGE.search(error.reason)
+        if topic is not None:
+            named = [each for each in parcels if each.place == (topic["exchange"], topic["key"])]
+        elif exchange is not None:
+            named = [each for each in parcels if each.exchange == exchange[1]]
+        else:
+            named = []
+        for parcel in named:
+            parcel.answer(self._blame(parcel, error))
+        return bool(named)
 
-        `shut` keeps what became of exchanges that nothing can be sent to.
-        """
-        for parcel in parcels:
-            if parcel.exchange in shut:
-                parcel.answer(shut[parcel.exchange])
-        self._refuse_too_large(parcels)
-        if not (parcels := unanswered(parcels)):
-            return
-        channel = await ConfirmChannel.open(connection)
-        closed = await self._send(channel, parcels)
-        await channel.close()
-        self._refuse_too_large(parcels)
-        left = unanswered(parcels)
-        if closed is not None and len(left) == 1:
-            left[0].answer(self._blame(left[0], closed, shut))
-        elif closed is not None:
-            middle = len(left) // 2
-            await self._sift(connection, left[:middle], shut)
-            await self._sift(connection, left[middle:], shut)
-
-    def _blame(self, parcel: Parcel, error: ClosedError, shut: dict[str, Outcome]) -> Outcome:
+    def _blame(self, parcel: Parcel, error: ClosedError) -> Outcome:
         """Say what becomes of a message that the broker closes a channel for."""
         reason = f"RabbitMQ refused it: {error.reason}"
         if error.code == CLASH:
@@ -220,12 +244,18 @@ class RabbitMQPublisher:
             raise ConnectionLostError(
                 f"RabbitMQ at {self.address} closed a channel: {error.reason}"
             )
-        one_key = TOPIC.search(error.reason) is not None
-        if parcel.exchange == self.exchange and not one_key:
+        if TOPIC.search(error.reason):
+            self._doubtful.add(Destination(*parcel.place))
+        elif parcel.exchange == self.exchange:
             raise Outage(f"RabbitMQ at {self.address}: {error.reason}")
-        if not one_key:
-            shut[parcel.exchange] = Postponed(reason)
+        else:
+            self._doubtful.add(parcel.exchange)
         return Postponed(reason)
+
+    def _doubts(self, parcel: Parcel) -> bool:
+        """Tell whether the last message to that place closed a channel."""
+        doubtful = self._doubtful
+        return bool(doubtful) and (parcel.exchange in doubtful or parcel.place in doubtful)
 
     def _too_late(self, parcels: Sequence[Parcel], *, others_came: bool) -> None:
         """Have those wait whose answers do not come while those of others do."""
@@ -235,16 +265,16 @@ class RabbitMQPublisher:
         for parcel in parcels:
             parcel.outcome = Postponed(f"RabbitMQ has not confirmed it within {patience}")
 
-    def _refuse_too_large(self, parcels: Sequence[Parcel]) -> None:
-        for parcel in unanswered(parcels) if self._max_size is not None else ():
-            if self._max_size is not None and len(parcel.message.body) > self._max_size:
-                parcel.answer(
-                    Refused(
-                        f"its payload takes {len(parcel.message.body)} bytes, and RabbitMQ takes"
-                        f" {self._max_size} at most (max_message_size)",
-                        permanent=True,
-                    )
-                )
+    def _refuse_too_large(self, parcels: Sequence[Parcel]) -> bool:
+        """Refuse what is above the limit that the broker has told, if it has; tell if any is."""
+        limit = self._max_size
+        if limit is None:
+            return False
+        large = [each for each in unanswered(parcels) if len(each.message.body) > limit]
+        for parcel in large:
+            reason = f"its payload takes {len(parcel.message.body)} bytes, and RabbitMQ takes"
+            parcel.answer(Refused(f"{reason} {limit} at most (max_message_size)", permanent=True))
+        return bool(large)
 
     # -- what came of it
 
@@ -268,7 +298,7 @@ class RabbitMQPublisher:
 
     def _note_arrivals(self, record: ClaimedRecord, parcels: Sequence[Parcel]) -> None:
         """Remember where a record has arrived, so that it is not sent there again."""
-        here = {Destination(p.exchange, p.routing_key) for p in parcels if p.outcome is DELIVERED}
+        here = {Destination(*p.place) for p in parcels if p.outcome is DELIVERED}
         self._arrived[record.id] = self._arrived.pop(record.id, set()) | here
         if len(self._arrived) > REMEMBERED:
             del self._arrived[next(iter(self._arrived))]
