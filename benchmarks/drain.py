@@ -26,6 +26,7 @@ from postroom import (
     ClaimedRecord,
     Delivered,
     HandlersPublisher,
+    Outage,
     Outbox,
     OutboxRecord,
     OutboxRelay,
@@ -107,7 +108,7 @@ class Gauge:
         await self._reached.wait()
         return self.delivered - before
 
-    async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
+    async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome | Outage]:
         await self._going.wait()
         self._look_around()
         outcomes = await self._publisher.publish(records)

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 
 from postroom import EventRegistry, HandlersPublisher, OutboxRelay, RetrySchedule
 from postroom.identity import uuid7
-from postroom.publishers.base import DELIVERED, Outcome, Publisher, Refused
+from postroom.publishers.base import DELIVERED, Outcome, Refused
 from postroom.record import ClaimedRecord
 from postroom.testing import FakeClock
 from tests.support.claims import claimed
@@ -60,7 +60,7 @@ def record() -> ClaimedRecord:
     return claimed(opened())
 
 
-async def one(publisher: Publisher, record: ClaimedRecord) -> Outcome:
+async def one(publisher: HandlersPublisher, record: ClaimedRecord) -> Outcome:
     [outcome] = await publisher.publish([record])
     return outcome
 

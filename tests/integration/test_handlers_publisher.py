@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from postroom.errors import Outage, UndeliverableError
 from postroom.identity import uuid7
-from postroom.publishers.base import DELIVERED, Outcome, Publisher, Refused
+from postroom.publishers.base import DELIVERED, Outcome, Refused
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
 from tests.support.noting import (
@@ -85,7 +85,7 @@ class GivesUp(FailsOnce):
     error = UndeliverableError("never")
 
 
-async def one(publisher: Publisher, record: ClaimedRecord) -> Outcome:
+async def one(publisher: HandlersPublisher, record: ClaimedRecord) -> Outcome:
     [outcome] = await publisher.publish([record])
     return outcome
 

@@ -10,5 +10,6 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich", "click"):
             raise
-        sys.exit("postroom: the command line needs more. Install it: pip install 'postroom[cli]'")
+        print("postroom: the command line needs pip install 'postroom[cli]'.", file=sys.stderr)
+        sys.exit(2)
     app()

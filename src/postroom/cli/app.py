@@ -1,6 +1,7 @@
 """The commands, and what they take."""
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine
@@ -146,4 +147,7 @@ def _end(command: str, run: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     except Complaint as complaint:
         print(f"postroom {command}: {complaint}", file=sys.stderr)
         code = complaint.code
+    except Exception:
+        logging.getLogger("postroom").critical("postroom: %s failed", command, exc_info=True)
+        code = Exit.BUG
     raise typer.Exit(code)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -26,7 +27,8 @@ async def health_server(host: str, port: int | None, ask: Ask) -> AsyncIterator[
         return
     loop = asyncio.get_running_loop()
     try:
-        server = _Server((host, port), loop, ask)
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        server = _server(family)(address[:2], loop, ask)
     except OSError as error:
         raise Complaint(f"cannot listen on {host}:{port} for --health-port: {error}.") from error
     thread = threading.Thread(target=server.serve_forever, name="postroom health", daemon=True)
@@ -38,12 +40,16 @@ async def health_server(host: str, port: int | None, ask: Ask) -> AsyncIterator[
         server.server_close()
 
 
+def _server(family: socket.AddressFamily) -> type["_Server"]:
+    return type("_Server", (_Server,), {"address_family": family})
+
+
 class _Server(ThreadingHTTPServer):
     """Answers from threads of its own, so that a stuck event loop is told of, too."""
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], loop: asyncio.AbstractEventLoop, ask: Ask) -> None:
+    def __init__(self, address: Any, loop: asyncio.AbstractEventLoop, ask: Ask) -> None:
         self.loop = loop
         self.ask = ask
         super().__init__(address, _Handler)

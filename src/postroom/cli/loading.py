@@ -4,6 +4,7 @@ import importlib
 import inspect
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from postroom.cli.complaint import Complaint, missing_extra
@@ -16,20 +17,37 @@ async def load(target: str, *kinds: type[Any]) -> Any:
     """
     module_name, _, path = target.partition(":")
     wanted = " or a ".join(kind.__name__ for kind in kinds)
-    if not module_name or not path:
+    if not module_name or not path or module_name.startswith("."):
         raise Complaint(f"{target!r} is no path.to.module:name of a {wanted}.")
     found: Any = _import(module_name)
     for name in path.split("."):
         if not hasattr(found, name):
             raise Complaint(f"module {module_name} has no {path!r}. {_candidates(found, kinds)}")
         found = getattr(found, name)
-    if callable(found) and not isinstance(found, kinds):
-        found = found()
-    if inspect.isawaitable(found):
-        found = await found
+    if _is_factory(found):
+        found = await _make(found)
     if not isinstance(found, kinds):
         raise Complaint(f"{target} is a {type(found).__name__}, not a {wanted}.")
     return found
+
+
+def _is_factory(found: Any) -> bool:
+    """Tell whether a function can be called as it is."""
+    if inspect.isclass(found) or not callable(found):
+        return False
+    try:
+        inspect.signature(found).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+async def _make(factory: Callable[[], Any]) -> Any:
+    try:
+        made = factory()
+        return await made if inspect.isawaitable(made) else made
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) or error from error
 
 
 def _import(name: str) -> Any:
@@ -50,5 +68,7 @@ def _import(name: str) -> Any:
 
 
 def _candidates(module: Any, kinds: tuple[type[Any], ...]) -> str:
-    names = [name for name, value in vars(module).items() if isinstance(value, kinds)]
+    names = [
+        name for name, value in getattr(module, "__dict__", {}).items() if isinstance(value, kinds)
+    ]
     return f"It has {', '.join(names)}." if names else "Check the spelling."

@@ -32,16 +32,23 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Write one line."""
+        extra = {name: value for name, value in vars(record).items() if name not in STANDARD}
         document: dict[str, Any] = {
+            **extra,
             "time": moment(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        document |= {name: value for name, value in vars(record).items() if name not in STANDARD}
         if record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
-        return json.dumps(document, default=str, ensure_ascii=False)
+        if record.stack_info:
+            document["stack"] = self.formatStack(record.stack_info)
+        try:
+            return json.dumps(document, default=str, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError):  # an extra with odd keys, or a NaN
+            shown = {name: str(value) for name, value in document.items()}
+            return json.dumps(shown, ensure_ascii=False)
 
 
 def moment(record: logging.LogRecord) -> str:

@@ -1,7 +1,7 @@
 """What a worker is told: by flags, then by the environment, then by `postroom.toml`."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -9,6 +9,8 @@ from typing import Any, Final, Literal
 from postroom.cli.complaint import Complaint
 from postroom.store.notify import CHANNEL
 
+Sources = Sequence[tuple[str, Mapping[str, Any]]]
+"""Who tells, as they are named in a complaint, and what."""
 FILE: Final = Path("postroom.toml")
 SECTION: Final = "worker"
 LogFormat = Literal["text", "json"]
@@ -116,15 +118,16 @@ class WorkerSettings:
         """Take each setting from the first that has it. Raises Complaint, naming who said what."""
         told = {name: value for name, value in flags.items() if value is not None}
         from_file = read_file(config)
-        relay = told.pop("relay", None) or (
-            None if "database" in told else from_file.pop("relay", None)
+        named = from_file.pop("relay", None)
+        if named is not None and not isinstance(named, str):
+            raise Complaint(f"relay in {config or FILE} is {named!r}: it has to be a text.")
+        relay = told.pop("relay", None) or (None if "database" in told else named)
+        sources = (
+            ("--{flag}", told),
+            ("{variable}", {name: environment.get(s.variable) for name, s in SETTINGS.items()}),
+            (f"{{name}} in {config or FILE}", from_file),
         )
-        from_file.pop("relay", None)
-        values = {
-            name: _pick(name, setting, told, environment, from_file)
-            for name, setting in SETTINGS.items()
-        }
-        return cls(relay=relay, **values)
+        return cls(relay=relay, **{name: _pick(name, sources) for name in SETTINGS})
 
     def refuse_unused(self, flags: Mapping[str, Any]) -> None:
         """Raise Complaint for a flag that says what the relay of a module has been told already."""
@@ -148,9 +151,10 @@ def read_file(path: Path | None) -> dict[str, Any]:
         raise Complaint(f"cannot read {found}: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Complaint(f"{found} is no TOML: {error}.") from error
-    section = document.get(SECTION, {})
-    if not isinstance(section, dict):
-        raise Complaint(f"{found}: [{SECTION}] is a table of settings.")
+    section = document.pop(SECTION, {})
+    if document or not isinstance(section, dict):
+        stray = ", ".join(sorted(document)) or "what is not a table"
+        raise Complaint(f"{found} has {stray}. Settings are in the table [{SECTION}].")
     known = {*SETTINGS, "relay"}
     if unknown := sorted(section.keys() - known):
         raise Complaint(
@@ -160,27 +164,20 @@ def read_file(path: Path | None) -> dict[str, Any]:
     return dict(section)
 
 
-def _pick(
-    name: str,
-    setting: Setting,
-    told: Mapping[str, Any],
-    environment: Mapping[str, str],
-    from_file: Mapping[str, Any],
-) -> Any:
-    flag = f"--{name.replace('_', '-')}"
-    sources = (
-        (flag, told.get(name)),
-        (setting.variable, environment.get(setting.variable)),
-        (f"{name} in {FILE}", from_file.get(name)),
-    )
-    for source, value in sources:
+def _pick(name: str, sources: Sources) -> Any:
+    """Take a setting from the first that has it."""
+    setting = SETTINGS[name]
+    for source, values in sources:
+        value = values.get(name)
         if value is None or (value == "" and setting.read is not any_text):
             continue
         try:
             return setting.read(value)
         except ValueError as error:
+            flag = name.replace("_", "-")
+            who = source.format(name=name, flag=flag, variable=setting.variable)
             shown = "" if name in ("database", "broker") else f" is {value!r}"
-            raise Complaint(f"{source}{shown}: it has to be {error}.") from error
+            raise Complaint(f"{who}{shown}: it has to be {error}.") from error
     return setting.default
 
 

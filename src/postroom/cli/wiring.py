@@ -1,12 +1,13 @@
 """Makes a relay from what the settings say."""
 
 from datetime import timedelta
+from pathlib import Path
 
 from sqlalchemy import URL, MetaData, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from postroom.cli.complaint import Complaint, missing_extra
+from postroom.cli.complaint import Complaint, Exit, missing_extra
 from postroom.cli.loading import load
 from postroom.cli.settings import WorkerSettings
 from postroom.errors import ConfigurationError
@@ -62,10 +63,11 @@ def engine_of(database: str) -> AsyncEngine:
         url = make_url(database)
     except (ArgumentError, ValueError):
         raise Complaint(f"the database's URL cannot be read. Its form is {SHAPE}.") from None
+    _check_file(url)
     try:
         return create_async_engine(_with_driver(url), hide_parameters=True)
     except ModuleNotFoundError as error:
-        raise missing_extra(error) or Complaint(f"{error.name} is not installed.") from error
+        raise missing_extra(error) or Complaint(_unknown(url)) from error
     except SQLAlchemyError as error:  # a driver that is not async, or not known
         raise Complaint(_unknown(url)) from error
 
@@ -85,13 +87,23 @@ def _with_driver(url: URL) -> URL:
     driver = DRIVERS.get(url.drivername, url.drivername)
     if driver.partition("+")[0] not in STORES:
         raise Complaint(_unknown(url))
-    if "@" in (url.host or ""):
+    if "@" in (url.host or "") or (url.host and "@" in (url.database or "")):
         raise Complaint("the database's URL has an @ in its user or password: write %40 for it.")
+    if url.port is not None and not 0 < url.port < 65536:
+        raise Complaint(f"the database's URL has port {url.port}. Ports end at 65535.")
     url = url.set(drivername=driver)
     if driver == "postgresql+asyncpg" and "sslmode" in url.query:  # which asyncpg calls `ssl`
         mode = str(url.query["sslmode"])
         url = url.difference_update_query(["sslmode"]).update_query_dict({"ssl": mode})
     return url
+
+
+def _check_file(url: URL) -> None:
+    """Refuse a file that is not there: SQLite would make an empty one."""
+    path = url.database or ":memory:"
+    special = path.startswith((":memory:", "file:"))
+    if url.get_backend_name() == "sqlite" and not special and not Path(path).is_file():
+        raise Complaint(f"there is no database file {path}.", Exit.DATABASE)
 
 
 def _unknown(url: URL) -> str:

@@ -5,7 +5,7 @@ import logging
 import signal
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from postroom.cli.complaint import Complaint, Exit, bad_database, bad_schema, place, unknown_option
 from postroom.cli.health import health_server
@@ -19,6 +19,7 @@ from postroom.relay.trouble import database_outage
 
 logger = logging.getLogger("postroom.worker")
 
+T = TypeVar("T")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -51,9 +52,13 @@ class Told:
 
 async def work(settings: WorkerSettings, *, once: bool, wait: bool) -> int:
     """Run a worker from its start to its end; give its exit code. Raises Complaint."""
+    if once and wait:
+        raise Complaint("--once delivers what may leave now, --wait waits: leave one of them out.")
     told = Told()
     told.listen()
-    relay = await relay_of(settings)
+    relay = await _unless(told.stop, relay_of(settings))
+    if relay is None:
+        return told.code
     try:
         async with health_server(settings.health_host, settings.health_port, lambda: relay.health):
             if wait or await _unless(told.stop, check(relay)):
@@ -64,8 +69,8 @@ async def work(settings: WorkerSettings, *, once: bool, wait: bool) -> int:
         await relay.engine.dispose()
 
 
-async def check(relay: OutboxRelay) -> None:
-    """See that the database and the way out can be used. Raises Complaint."""
+async def check(relay: OutboxRelay) -> bool:
+    """See that the database and the way out can be used; raises Complaint if not."""
     try:
         await relay.store.open()
     except SchemaError as error:
@@ -78,6 +83,7 @@ async def check(relay: OutboxRelay) -> None:
         await relay.publisher.open(relay.outbox, relay.engine)
     except (Outage, ConfigurationError) as error:
         raise Complaint(str(error), Exit.BROKER) from error
+    return True
 
 
 def description(relay: OutboxRelay, *, once: bool) -> str:
@@ -132,16 +138,13 @@ async def _stop(relay: OutboxRelay, told: Told, task: asyncio.Task[Any]) -> None
     task.cancel()
 
 
-async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do something unless told to stop meanwhile; tell whether it was done."""
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """Do something, unless told to stop meanwhile; None then."""
     doing = asyncio.create_task(work)
     stopped = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({doing, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if not doing.done():
-            return False
-        doing.result()
-        return True
+        return doing.result() if doing.done() else None
     finally:
         for task in (doing, stopped):
             task.cancel()

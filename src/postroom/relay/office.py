@@ -31,8 +31,8 @@ class Tally:
     failed: int = 0
 
     def __str__(self) -> str:
-        later = f"{self.retried} to be tried again, {self.postponed} postponed"
-        return f"{self.delivered} delivered, {later}, {self.failed} failed"
+        rest = f"{self.retried} refused, {self.postponed} postponed, {self.failed} failed"
+        return f"{self.delivered} delivered, {rest}"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -196,7 +196,8 @@ class OutboxRelay:
             await self._office.store.open()
             await self._office.publisher.open(self._office.outbox, self._engine)
             self._lanes = [Lane(self._office, self._worker(0), drain=True)]
-            await self._lanes[0].run()
+            if not self._stopping.is_set():
+                await self._lanes[0].run()
             return self._office.tally
         finally:
             self._office.tally = before

@@ -21,7 +21,7 @@ from postroom import (
     UntypedEvent,
 )
 from postroom.errors import ConnectionLostError, Outage, UndeliverableError
-from postroom.publishers.base import DELIVERED, Outcome, Publisher, Refused
+from postroom.publishers.base import DELIVERED, Outcome, Refused
 from postroom.publishers.handlers import HandlersPublisher
 from postroom.publishers.scopes import Scope
 from postroom.record import ClaimedRecord
@@ -87,7 +87,7 @@ def add(registry: EventRegistry, handler: Any, event: type | str = OrderPlaced) 
 async def deliver(
     registry: EventRegistry, record: ClaimedRecord | Event, **options: Any
 ) -> Outcome:
-    publisher: Publisher = HandlersPublisher(registry=registry, **options)
+    publisher = HandlersPublisher(registry=registry, **options)
     await publisher.open(outbox, NOWHERE)
     one = record if isinstance(record, ClaimedRecord) else claimed(record)
     [outcome] = await publisher.publish([one])

@@ -2,24 +2,26 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pamqp import commands, header
-from pamqp.base import Frame
 
 from postroom.errors import Outage, UndeliverableError
 from postroom.publishers.base import DELIVERED, Delivered, Outcome, Refused
 from postroom.publishers.rabbitmq import frames
-from postroom.publishers.rabbitmq.connection import ANSWER_WITHIN, ClosedError, Connection
+from postroom.publishers.rabbitmq.channel import Channel, blocked
+from postroom.publishers.rabbitmq.connection import ClosedError, Connection
 
-F = TypeVar("F", bound=Frame)
 CHUNK: Final = 256 * 1024
 """Bytes to gather before they are written."""
 REMEMBERED: Final = 10_000
 NACKED: Final = (
     "RabbitMQ did not take it: a queue is full (overflow=reject-publish), or could not store it"
 )
+
+
+Name = tuple[str, str, str]
+"""Of a parcel: the id of its message, exchange and routing key."""
 
 
 class Parcel:
@@ -31,8 +33,7 @@ class Parcel:
         self.message = message
         self.exchange = exchange
         self.routing_key = routing_key
-        # What tells it from others that are on their way.
-        self.name = (message.message_id, exchange, routing_key)
+        self.name: Name = (message.message_id, exchange, routing_key)
         self.outcome: Outcome | None = None
         self.returned: str | None = None
         self.batch: Batch | None = None
@@ -42,11 +43,19 @@ class Parcel:
         """Where it goes."""
         return self.exchange, self.routing_key
 
+    def wake(self) -> None:
+        """Wake whoever waits for it, answer or not."""
+        if self.batch is not None:
+            self.batch.woken.set()
+
     def answer(self, outcome: Outcome) -> None:
         """Note how it fared, and tell whoever waits for it."""
         self.outcome = outcome
         if self.batch is not None:
             self.batch.answered()
+
+
+Known = dict[Name, Parcel]
 
 
 class Batch:
@@ -75,69 +84,28 @@ class Batch:
             self.woken.set()
 
 
-class ConfirmChannel:
-    """Publishes with confirms. What the broker has not yet answered is never sent twice on it."""
+class ConfirmChannel(Channel):
+    """Publishes with confirms. What the broker has not yet answered is never sent twice.
 
-    def __init__(self, connection: Connection) -> None:
-        self.closed: ClosedError | None = None
+    `known` is shared by the channels of a publisher: what is on its way, by whichever of them, and
+    what was answered when nobody waited for it any more.
+    """
+
+    def __init__(self, connection: Connection, known: Known) -> None:
+        super().__init__(connection)
         self.answered = 0
         """How many answers there have been."""
-        self._connection = connection
-        self._number = connection.register(self)
+        self._known = known
         self._tags: dict[int, Parcel] = {}
         self._last_tag = 0
         self._lowest = 1
-        self._known: dict[tuple[str, str, str], Parcel] = {}  # on their way, or not asked for since
-        self._reply: asyncio.Future[Any] | None = None
         self._return: commands.Basic.Return | None = None
 
-    @classmethod
-    async def open(cls, connection: Connection) -> "ConfirmChannel":
-        """Open a channel whose messages are confirmed. Raises ClosedError."""
-        channel = cls(connection)
-        await channel.ask(commands.Channel.Open(), commands.Channel.OpenOk)
-        await channel.ask(commands.Confirm.Select(), commands.Confirm.SelectOk)
-        return channel
-
-    async def ask(self, request: Frame, expected: type[F]) -> F:
-        """Ask for one thing at a time, and wait for the answer. Raises ClosedError."""
-        if self.closed is not None:
-            raise self.closed
-        self._reply = asyncio.get_running_loop().create_future()
-        self._connection.send(request, self._number)
-        try:
-            async with asyncio.timeout(ANSWER_WITHIN):
-                answer = await self._reply
-        except TimeoutError:
-            if self._connection.blocked is not None:
-                raise Outage(blocked(self._connection)) from None
-            silent = f"it did not answer {request.name} within {ANSWER_WITHIN:.0f} s"
-            error = ClosedError(0, silent, connection=True)
-            self._connection.give_up(error)
-            raise error from None
-        if not isinstance(answer, expected):
-            raise ClosedError(0, f"it answered {request.name} by {answer.name}", connection=True)
-        return answer
-
-    async def close(self) -> None:
-        """Close it, if the broker has not."""
-        if self.closed is None:
-            with suppress(ClosedError):
-                await self.ask(commands.Channel.Close(200, "done", 0, 0), commands.Channel.CloseOk)
-            self._connection.forget(self._number)
+    async def prepare(self) -> None:
+        """Have messages confirmed."""
+        await self.ask(commands.Confirm.Select(), commands.Confirm.SelectOk)
 
     # -- sending
-
-    def known(self, parcel: Parcel) -> Parcel:
-        """Give the parcel of that name that is on its way already, or this one.
-
-        One that was answered when nobody waited for it any more has its answer.
-        """
-        name = parcel.name
-        found = self._known.get(name, parcel)
-        if isinstance(found.outcome, Delivered | Refused):
-            del self._known[name]
-        return found
 
     async def deliver(self, parcels: Sequence[Parcel], *, within: float) -> None:
         """Send parcels, and wait until each is answered.
@@ -147,10 +115,9 @@ class ConfirmChannel:
         batch = Batch(parcels)
         try:
             async with asyncio.timeout(within):
-                await self._send([each for each in parcels if each.name not in self._known])
-                self._check()
+                await self._send(parcels)
                 while not await batch.complete():
-                    self._check()
+                    await self._send(parcels)  # what went by a channel that has been closed since
         finally:
             for parcel in parcels:
                 parcel.batch = None
@@ -158,18 +125,13 @@ class ConfirmChannel:
                     self._known.pop(parcel.name, None)
             self._prune()
 
-    def _check(self) -> None:
-        if self.closed is not None:
-            raise self.closed
-        if self._connection.blocked is not None:
-            raise Outage(blocked(self._connection))
-
     async def _send(self, parcels: Iterable[Parcel]) -> None:
+        """Send those that are not on their way."""
         gathered: list[Parcel] = []
         data: list[bytes] = []
         size = 0
         for parcel in parcels:
-            if (encoded := self._encode(parcel)) is None:
+            if parcel.name in self._known or (encoded := self._encode(parcel)) is None:
                 continue
             gathered.append(parcel)
             data.append(encoded)
@@ -177,13 +139,22 @@ class ConfirmChannel:
             if size >= CHUNK:
                 self._write(gathered, data)
                 gathered, data, size = [], [], 0
-                await self._connection.drain()
+                await self.connection.drain()
         self._write(gathered, data)
+        self._check()
+
+    def _check(self) -> None:
+        if self.closed is not None:
+            raise self.closed
+        if self.connection.blocked is not None:
+            raise Outage(blocked(self.connection))
 
     def _encode(self, parcel: Parcel) -> bytes | None:
+        if parcel.outcome is not None:
+            return None
         try:
-            where = frames.publish(self._number, parcel.exchange, parcel.routing_key)
-            what = frames.message(self._number, parcel.message, self._connection.frame_max)
+            where = frames.publish(self.number, parcel.exchange, parcel.routing_key)
+            what = frames.message(self.number, parcel.message, self.connection.frame_max)
         except (UndeliverableError, UnicodeError, RecursionError) as error:
             parcel.answer(Refused(f"it cannot be a message of AMQP: {error}", permanent=True))
             return None
@@ -191,17 +162,21 @@ class ConfirmChannel:
 
     def _write(self, parcels: Sequence[Parcel], data: Sequence[bytes]) -> None:
         """Write whole messages: tags count them in the order in which the broker sees them."""
+        if not parcels:
+            return
         self._check()
         for parcel in parcels:
             self._last_tag += 1
             parcel.returned = None
             self._tags[self._last_tag] = self._known[parcel.name] = parcel
-        self._connection.write(b"".join(data))
+        self.connection.write(b"".join(data))
 
     def _prune(self) -> None:
         """Forget answers that nobody has asked for, when there are many."""
-        if len(self._known) > len(self._tags) + REMEMBERED:
-            self._known = {name: each for name, each in self._known.items() if not each.outcome}
+        if len(self._known) > REMEMBERED + len(self._tags):
+            answered = [name for name, each in self._known.items() if is_answer(each.outcome)]
+            for name in answered:
+                del self._known[name]
 
     # -- what the connection calls
 
@@ -225,27 +200,21 @@ class ConfirmChannel:
                 self._return = received
             case header.ContentHeader():
                 self._returned(received.properties.message_id)
-            case commands.Channel.Close():
-                self._connection.send(commands.Channel.CloseOk(), self._number)
-                self._connection.forget(self._number)
-                self.lose(ClosedError(received.reply_code or 0, received.reply_text or ""))
-            case Frame() if self._reply is not None and not self._reply.done():
-                self._reply.set_result(received)
+            case _:
+                super().take(received)
 
     def lose(self, error: ClosedError) -> None:
-        """Take note that nothing more will come."""
-        self.closed = error
-        arrived = {name: each for name, each in self._known.items() if each.outcome is DELIVERED}
-        self._known = arrived  # the others are to be sent again
-        if self._reply is not None and not self._reply.done():
-            self._reply.set_exception(error)
-        self.block()
+        """Take note that nothing more will come: what is not answered has to be sent again."""
+        super().lose(error)
+        lost, self._tags = self._tags, {}
+        for parcel in lost.values():
+            self._known.pop(parcel.name, None)
+            parcel.wake()
 
     def block(self) -> None:
-        """Wake whoever waits: there will be no answer for a while, or none at all."""
+        """Wake whoever waits: there will be no answer for a while."""
         for parcel in self._tags.values():
-            if parcel.batch is not None:
-                parcel.batch.woken.set()
+            parcel.wake()
 
     def _returned(self, message_id: str | None) -> None:
         """Note that a message came back; its ack follows."""
@@ -254,15 +223,14 @@ class ConfirmChannel:
             return
         name = (message_id or "", back.exchange or "", back.routing_key or "")
         if name not in self._known:  # whose ack is then not to be believed?
-            raise ClosedError(
-                0, f"it returned message {name}, which was never sent", connection=True
-            )
+            never = f"it returned message {name}, which was never sent"
+            raise ClosedError(0, never, connection=True)
         self._known[name].returned = f"{back.reply_code} {back.reply_text}"
 
 
-def blocked(connection: Connection) -> str:
-    """Say that a broker takes nothing."""
-    return f"RabbitMQ at {connection.address} takes nothing at the moment: {connection.blocked}"
+def is_answer(outcome: Outcome | None) -> bool:
+    """Tell whether an outcome is what the broker said, and not what we made of its silence."""
+    return isinstance(outcome, Delivered | Refused)
 
 
 def _outcome(parcel: Parcel, *, ack: bool) -> Outcome:

@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 F = TypeVar("F", bound=Frame)
 ANSWER_WITHIN: Final = 5.0
 """Seconds for the broker to answer in, when it is asked for something: fewer than a relay waits."""
+NEXT_ADDRESS: Final = 0.25
 CLOSE_WITHIN: Final = 2.0
 FRAME_MAX: Final = 128 * 1024
 LOGIN_REFUSED, VHOST_REFUSED = 403, 530
@@ -84,7 +85,11 @@ class Connection(asyncio.Protocol):
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
                 await loop.create_connection(
-                    lambda: connection, address.host, address.port, ssl=context
+                    lambda: connection,
+                    address.host,
+                    address.port,
+                    ssl=context,
+                    happy_eyeballs_delay=NEXT_ADDRESS,  # of a name that has several
                 )
                 await connection._log_in()
         except TimeoutError as error:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Self
 
 from pamqp import commands
 from pamqp.base import Frame
 
 from postroom.errors import ConfigurationError, Outage
 from postroom.publishers.rabbitmq.address import Address
-from postroom.publishers.rabbitmq.confirms import ConfirmChannel
+from postroom.publishers.rabbitmq.channel import Channel
 from postroom.publishers.rabbitmq.connection import ClosedError, Connection
 from postroom.publishers.rabbitmq.topology import Topology
 
@@ -19,18 +20,58 @@ Step = tuple[str, Callable[[], Frame], type[Frame]]
 """What is declared, in words; the method, and its answer."""
 
 
-async def declare(connection: Connection, topology: Topology) -> None:
+class Inquiry:
+    """Asks a broker for things that it may refuse: a "no" closes the channel, so there is another.
+
+    It is for one block: `async with Inquiry(connection) as inquiry`.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._channel: Channel | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._channel is not None and self.connection.lost is None:
+            self._channel.close()
+
+    async def ask(self, what: str, method: Callable[[], Frame], answer: type[Frame]) -> None:
+        """Ask for something. Raises ClosedError, or ConfigurationError for what AMQP cannot say."""
+        if self._channel is None or self._channel.closed is not None:
+            self._channel = await Channel(self.connection).open()
+        try:
+            await self._channel.ask(method(), answer)
+        except (ValueError, TypeError) as error:
+            raise ConfigurationError(f"{what} cannot be declared: {error}") from error
+
+    async def exists(self, exchange: str) -> bool:
+        """Tell whether an exchange is there, of whatever type."""
+        if not exchange:  # the default exchange, which cannot be asked for
+            return True
+        passive = partial(commands.Exchange.Declare, exchange=exchange, passive=True)
+        try:
+            await self.ask(f"exchange `{exchange}`", passive, commands.Exchange.DeclareOk)
+        except ClosedError as error:
+            if error.code != NOT_FOUND:
+                raise
+            return False
+        return True
+
+
+async def declare(inquiry: Inquiry, topology: Topology) -> None:
     """Declare what is missing, and leave what is there alike.
 
     Raises ConfigurationError, which names everything that is there otherwise, and ClosedError.
     """
     clashes = []
     for name in topology.foreign():
-        if not await exists(connection, name):
+        if not await inquiry.exists(name):
             clashes.append(f"exchange `{name}` is not there, and the topology does not declare it")
     for what, method, answer in _steps(topology):
         try:
-            await _ask(connection, what, method, answer)
+            await inquiry.ask(what, method, answer)
         except ClosedError as error:
             if error.code in (INVALID, NOT_IMPLEMENTED):
                 raise ConfigurationError(f"{what} cannot be declared: {error.reason}") from error
@@ -39,37 +80,10 @@ async def declare(connection: Connection, topology: Topology) -> None:
             clashes.append(f"{what}: {error.reason}")
     if clashes:
         raise ConfigurationError(
-            f"RabbitMQ at {connection.address} and the topology do not agree. "
+            f"RabbitMQ at {inquiry.connection.address} and the topology do not agree. "
             + "; ".join(clashes)
             + ". Change the topology, or what is on the broker."
         )
-
-
-async def exists(connection: Connection, exchange: str) -> bool:
-    """Tell whether an exchange is there, of whatever type."""
-    if not exchange:  # the default exchange, which cannot be asked for
-        return True
-    passive = partial(commands.Exchange.Declare, exchange=exchange, passive=True)
-    try:
-        await _ask(connection, f"exchange `{exchange}`", passive, commands.Exchange.DeclareOk)
-    except ClosedError as error:
-        if error.code != NOT_FOUND:
-            raise
-        return False
-    return True
-
-
-async def _ask(
-    connection: Connection, what: str, method: Callable[[], Frame], answer: type[Frame]
-) -> None:
-    """Ask on a channel of its own: a "no" closes it."""
-    channel = await ConfirmChannel.open(connection)
-    try:
-        await channel.ask(method(), answer)
-    except (ValueError, TypeError) as error:
-        raise ConfigurationError(f"{what} cannot be declared: {error}") from error
-    finally:
-        await channel.close()
 
 
 def _steps(topology: Topology) -> Iterator[Step]:
@@ -115,7 +129,8 @@ async def apply(address: Address, topology: Topology) -> None:
     """Connect and declare a topology. Raises ConfigurationError and Outage."""
     connection = await Connection.open(address)
     try:
-        await declare(connection, topology)
+        async with Inquiry(connection) as inquiry:
+            await declare(inquiry, topology)
     except ClosedError as error:
         raise Outage(f"RabbitMQ at {connection.address}: {error.reason}") from error
     finally:

@@ -13,11 +13,18 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.errors import ConnectionLostError, Outage
 from postroom.outbox import Outbox
-from postroom.publishers.base import DELIVERED, Delivered, Outcome, Postponed, Refused
+from postroom.publishers.base import DELIVERED, Outcome, Postponed, Refused
 from postroom.publishers.rabbitmq.address import Address
-from postroom.publishers.rabbitmq.confirms import ConfirmChannel, Parcel, blocked
+from postroom.publishers.rabbitmq.channel import blocked
+from postroom.publishers.rabbitmq.confirms import ConfirmChannel, Known, Parcel, is_answer
 from postroom.publishers.rabbitmq.connection import FORCED, ClosedError, Connection
-from postroom.publishers.rabbitmq.declare import ACCESS_REFUSED, CLASH, NOT_FOUND, declare, exists
+from postroom.publishers.rabbitmq.declare import (
+    ACCESS_REFUSED,
+    CLASH,
+    NOT_FOUND,
+    Inquiry,
+    declare,
+)
 from postroom.publishers.rabbitmq.frames import Message
 from postroom.publishers.rabbitmq.message import cloud_event, plain_message
 from postroom.publishers.rabbitmq.routing import Destination, Routes, Routing
@@ -64,7 +71,10 @@ class RabbitMQPublisher:
         self._confirm_within = confirm_within.total_seconds()
         self._connection: Connection | None = None
         self._channel: ConfirmChannel | None = None
-        self._opening = asyncio.Lock()
+        self._apart: ConfirmChannel | None = None
+        self._unused = False
+        """Whether nothing has been sent since it was found to be all right."""
+        self._known: Known = {}
         self._max_size: int | None = None
         self._arrived: dict[UUID, set[Destination]] = {}
         self._doubtful: set[str | Destination] = set()
@@ -76,29 +86,36 @@ class RabbitMQPublisher:
         """Connect, unless it is; declare the topology, or see that the exchange is there."""
         if self._connection is None or self._connection.lost is not None:
             await self.close()
+            self._opening, self._alone = asyncio.Lock(), asyncio.Lock()  # of this very loop
             self._connection = await Connection.open(self.address)
             self._max_size = None
         connection = self._connection
         if connection.blocked is not None:
             raise Outage(blocked(connection))
+        if self._unused:
+            return
         try:
-            await self._prepare(connection)
+            async with Inquiry(connection) as inquiry:
+                await self._prepare(inquiry)
             await self._open_channel(connection)
         except ClosedError as error:
             raise self._trouble(error) from error
+        self._unused = True
 
     async def close(self) -> None:
         """Disconnect."""
-        connection, self._connection, self._channel = self._connection, None, None
+        connection, self._connection = self._connection, None
+        self._channel, self._apart, self._unused = None, None, False
         if connection is not None:
             await connection.close()
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome | Outage]:
         """Send the records and wait for what the broker says of each."""
+        self._unused = False
         parcels = [self._parcels(record) for record in records]
         trouble: Outage | None = None
         try:
-            await self._deliver(unanswered(each for some in parcels for each in some))
+            await self._deliver([each for some in parcels for each in some])
         except Outage as outage:
             trouble = outage
         answers = [
@@ -111,22 +128,22 @@ class RabbitMQPublisher:
 
     # -- connecting
 
-    async def _prepare(self, connection: Connection) -> None:
+    async def _prepare(self, inquiry: Inquiry) -> None:
         if self.topology is not None:
-            await declare(connection, self.topology)
-        if not await exists(connection, self.exchange):
-            raise Outage(_missing(self.exchange, connection.address))
+            await declare(inquiry, self.topology)
+        if not await inquiry.exists(self.exchange):
+            raise Outage(_missing(self.exchange, self.address))
         for exchange in self._routing.exchanges():
-            if not await exists(connection, exchange):
+            if not await inquiry.exists(exchange):
                 self._doubtful.add(exchange)
-                missing = _missing(exchange, connection.address)
+                missing = _missing(exchange, self.address)
                 logger.warning("postroom: what goes there has to wait: %s", missing)
 
     async def _open_channel(self, connection: Connection) -> ConfirmChannel:
         """Give the channel that records go out by; the broker may have closed the last one."""
         async with self._opening:
             if self._channel is None or self._channel.closed is not None:
-                self._channel = await ConfirmChannel.open(connection)
+                self._channel = await ConfirmChannel(connection, self._known).open()
             return self._channel
 
     def _connected(self) -> Connection:
@@ -157,24 +174,35 @@ class RabbitMQPublisher:
             return [refused]
         arrived = self._arrived.get(record.id, ())
         parcels = [Parcel(message, *place) for place in places if place not in arrived]
-        if self._channel is not None:
-            parcels = [self._channel.known(parcel) for parcel in parcels]
+        parcels = [self._underway(parcel) for parcel in parcels]
         self._refuse_too_large(parcels)
         return parcels
 
+    def _underway(self, parcel: Parcel) -> Parcel:
+        """Give the one of that name that is on its way already, or was answered since; or this."""
+        found = self._known.get(parcel.name, parcel)
+        if is_answer(found.outcome):
+            del self._known[parcel.name]
+        return found
+
     async def _deliver(self, parcels: Sequence[Parcel]) -> None:
         """Send parcels; those that may close a channel, by one that is not for the others."""
-        if not parcels:
+        late = any(isinstance(parcel.outcome, Postponed) for parcel in parcels)
+        parcels = unanswered(parcels)
+        if not parcels and not late:
             return
         connection = self._connected()
         doubtful = [parcel for parcel in parcels if self._doubts(parcel)]
         try:
+            if late:  # the answers that do not come: is anybody there?
+                async with Inquiry(connection) as inquiry:
+                    await inquiry.exists(self.exchange)
             await self._send_shared(connection, [each for each in parcels if each not in doubtful])
             await self._send_apart(connection, doubtful)
         except ClosedError as error:
             raise self._trouble(error) from error
         for parcel in doubtful:
-            if isinstance(parcel.outcome, Delivered | Refused):
+            if is_answer(parcel.outcome):
                 self._doubtful -= {parcel.exchange, Destination(*parcel.place)}
 
     async def _send_shared(self, connection: Connection, parcels: Sequence[Parcel]) -> None:
@@ -191,10 +219,11 @@ class RabbitMQPublisher:
         """Send by a channel of their own. If that is closed too, find out for whom, by halves."""
         if not parcels:
             return
-        channel = await ConfirmChannel.open(connection)
-        closed = await self._send(channel, parcels)
+        async with self._alone:
+            if self._apart is None or self._apart.closed is not None:
+                self._apart = await ConfirmChannel(connection, self._known).open()
+            closed = await self._send(self._apart, parcels)
         if closed is None:
-            await channel.close()
             return
         found = self._blame_named(unanswered(parcels), closed)
         left = unanswered(parcels)
@@ -221,7 +250,7 @@ class RabbitMQPublisher:
 
     def _blame_named(self, parcels: Sequence[Parcel], error: ClosedError) -> bool:
         """Answer those whom the broker names; tell whether there are any."""
-        if limit := TOO_LARGE.search(error.reason):
+        if error.code == CLASH and (limit := TOO_LARGE.search(error.reason)):
             self._max_size = int(limit[1])
             return self._refuse_too_large(parcels)
         topic, exchange = TOPIC.search(error.reason), EXCHANGE.search(error.reason)
