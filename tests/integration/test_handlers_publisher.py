@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from postroom.errors import Outage, UndeliverableError
 from postroom.identity import uuid7
 from postroom.publishers.base import DELIVERED, Outcome, Refused
+from postroom.publishers.handlers import HandlersPublisher
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
 from tests.support.noting import (

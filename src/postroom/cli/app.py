@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from postroom.cli.complaint import Complaint, Exit
+from postroom.cli.complaint import BY_SIGNAL, Complaint, Exit
 from postroom.cli.logs import set_up_logging
 from postroom.cli.settings import SETTINGS, WorkerSettings
 from postroom.cli.topology import apply_topology, topology_of, tree
@@ -103,7 +103,11 @@ def worker(
         settings = WorkerSettings.gather(flags, config, os.environ)
         settings.refuse_unused(flags)
         set_up_logging(settings.log_format, settings.log_level)
-        return await work(settings, once=once, wait=wait)
+        code = await work(settings, once=once, wait=wait)
+        if code > BY_SIGNAL:  # now: not when a handler's thread comes to its end
+            logging.shutdown()
+            os._exit(code)
+        return code
 
     _end("worker", run)
 

@@ -24,6 +24,10 @@ class Exit(IntEnum):
     """The broker cannot be used, or does not agree with the topology."""
 
 
+BY_SIGNAL = 128
+"""To which the number of a second signal is added."""
+
+
 class Complaint(Exception):  # noqa: N818 - its text is what the user reads
     """Raised when a command cannot go on. Its text is one line, with the remedy."""
 

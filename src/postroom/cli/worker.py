@@ -7,7 +7,15 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from postroom.cli.complaint import Complaint, Exit, bad_database, bad_schema, place, unknown_option
+from postroom.cli.complaint import (
+    BY_SIGNAL,
+    Complaint,
+    Exit,
+    bad_database,
+    bad_schema,
+    place,
+    unknown_option,
+)
 from postroom.cli.health import health_server
 from postroom.cli.settings import WorkerSettings
 from postroom.cli.wiring import relay_of
@@ -43,7 +51,7 @@ class Told:
         name = signal.Signals(number).name
         if self.stop.is_set():
             logger.warning("postroom: %s again, stops now", name)
-            self.code = 128 + number
+            self.code = BY_SIGNAL + number
             self.now.set()
         else:
             logger.info("postroom: %s, finishes what is on its way and stops", name)

@@ -14,7 +14,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOBODY = UUID(int=0)
 MAX_REASON = 4000
 # By number, not by name: these are read for every record.
-POSITION, PARTITION, STATUS, WAS_DUE = 0, 1, 11, 14
+POSITION, PARTITION, STATUS, GATED, WAS_DUE = 0, 1, 11, 14, 15
 
 
 class Rows:
@@ -24,6 +24,8 @@ class Rows:
         by_position = {row[POSITION]: row for row in rows}
         self._all = [row for _, row in sorted(by_position.items())]
         self.done = [row[POSITION] for row in self._all if row[STATUS] != Status.PENDING]
+        self.gated = any(row[GATED] for row in self._all[:1])
+        """Whether there was any gate at all at that moment."""
 
     def partitions(self, *, at_least: int) -> set[int]:
         """Give the partitions that so many rows are of."""
@@ -41,7 +43,7 @@ class Rows:
 
 def to_record(row: Any, token: int, *, valid_json: bool) -> ClaimedRecord:
     """Read a row, with the first of its faults if it has any."""
-    position, partition, version, retries, limit, identity, *texts, occurred, created, _ = row
+    position, partition, version, retries, limit, identity, *texts, occurred, created, _, _ = row
     event_type, aggregate_type, aggregate_id, payload, headers, _ = texts
     faults: list[str] = []
     if not valid_json:  # nor is anything else what its column says

@@ -44,7 +44,7 @@ class SqlStore(Care):
             )
             rows = Rows(window.all())
             records = rows.records(tokens, valid_json=self.valid_json)
-            gates = await self._gates(connection, keys_of(records))
+            gates = await self._gates(connection, keys_of(records)) if rows.gated else {}
         passing, parked = sift(records, gates)
         if rows.done or parked:
             await self._set_aside(rows.done, parked)

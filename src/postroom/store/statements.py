@@ -100,12 +100,14 @@ class ClaimStatements:
         due = f"""r.due_at <= {sql.now} AND {free}
             AND {within_partition("r.due_at, r.position")} LIMIT :depth"""
         columns = record_columns(sql)
+        gated = f"EXISTS (SELECT 1 FROM {n.blocked}) AS gated"
 
-        # The first records of each partition, and those whose time has come.
+        # The first records of each partition, and those whose time has come; and whether any key
+        # is blocked at all, which spares most claims the next statement.
         self.window = text(f"""
-            SELECT {columns}, 0 AS was_due FROM {sql.each(partitions, n.records, ready)}
+            SELECT {columns}, {gated}, 0 AS was_due FROM {sql.each(partitions, n.records, ready)}
             UNION ALL
-            SELECT {columns}, 1 AS was_due FROM {sql.each(partitions, n.records, due)}""")
+            SELECT {columns}, {gated}, 1 AS was_due FROM {sql.each(partitions, n.records, due)}""")
 
         # In a statement of its own: joined to the window, the planner would sort the backlog.
         keys = sql.rows("keys", KEY)

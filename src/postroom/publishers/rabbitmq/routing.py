@@ -47,6 +47,8 @@ class Routing:
         routes = self._found.get(record.event_type)
         if routes is None:
             routes = self._found[record.event_type] = self._find(record.event_type)
+        if len(routes) == 1:
+            return (self._destination(routes[0], record),)
         return tuple(dict.fromkeys(self._destination(route, record) for route in routes))
 
     def exchanges(self) -> Iterator[str]:
