@@ -105,7 +105,7 @@ class Outbox:
         """
         notifier = Notifier(engine, channel)
         if engine.dialect.name == "postgresql":
-            self.on_commit(notifier)
+            notifier.on_close(self.on_commit(notifier))
         return notifier
 
     def create_tables(self, connection: Connection) -> None:

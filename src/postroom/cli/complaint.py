@@ -5,6 +5,9 @@ from enum import IntEnum
 from sqlalchemy import URL
 
 from postroom.errors import SchemaError, error_text
+from postroom.relay.trouble import database_outage
+
+INSUFFICIENT_PRIVILEGE = "42501"
 
 
 class Exit(IntEnum):
@@ -64,15 +67,20 @@ def bad_schema(error: SchemaError) -> Complaint:
 
 def bad_database(error: BaseException, url: URL) -> Complaint:
     """Say that a database cannot be used, and where it was looked for."""
-    return Complaint(
-        f"cannot use {place(url)}: {error_text(error)}. Check the URL, the user and the password.",
-        Exit.DATABASE,
-    )
+    remedy = "Check the URL, the user and the password."
+    if _is_denied(error):
+        remedy = "Grant the user SELECT, INSERT, UPDATE and DELETE on the outbox tables."
+    return Complaint(f"cannot use {place(url)}: {error_text(error)}. {remedy}", Exit.DATABASE)
 
 
-def unknown_option(error: BaseException) -> bool:
-    """Tell whether a driver was given an option in the URL that it does not know."""
-    return isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
+def is_foreseen(error: BaseException) -> bool:
+    """Tell whether an error says that the database cannot be used as it was told to be."""
+    unknown_option = isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
+    return unknown_option or _is_denied(error) or database_outage(error)
+
+
+def _is_denied(error: BaseException) -> bool:
+    return getattr(getattr(error, "orig", None), "sqlstate", None) == INSUFFICIENT_PRIVILEGE
 
 
 def place(url: URL) -> str:

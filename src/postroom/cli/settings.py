@@ -152,9 +152,11 @@ def read_file(path: Path | None) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Complaint(f"{found} is no TOML: {error}.") from error
     section = document.pop(SECTION, {})
-    if document or not isinstance(section, dict):
-        stray = ", ".join(sorted(document)) or "what is not a table"
-        raise Complaint(f"{found} has {stray}. Settings are in the table [{SECTION}].")
+    if not isinstance(section, dict):
+        raise Complaint(f"{found}: [{SECTION}] is a table of settings.")
+    if document:
+        stray = ", ".join(sorted(document))
+        raise Complaint(f"{found} has {stray} beside its table [{SECTION}], which has them all.")
     known = {*SETTINGS, "relay"}
     if unknown := sorted(section.keys() - known):
         raise Complaint(

@@ -13,8 +13,8 @@ from postroom.cli.complaint import (
     Exit,
     bad_database,
     bad_schema,
+    is_foreseen,
     place,
-    unknown_option,
 )
 from postroom.cli.health import health_server
 from postroom.cli.settings import WorkerSettings
@@ -23,7 +23,6 @@ from postroom.errors import ConfigurationError, Outage, SchemaError
 from postroom.publishers.base import Publisher
 from postroom.relay.office import Tally
 from postroom.relay.relay import OutboxRelay
-from postroom.relay.trouble import database_outage
 
 logger = logging.getLogger("postroom.worker")
 
@@ -84,7 +83,7 @@ async def check(relay: OutboxRelay) -> bool:
     except SchemaError as error:
         raise bad_schema(error) from error
     except Exception as error:
-        if not database_outage(error) and not unknown_option(error):
+        if not is_foreseen(error):
             raise
         raise bad_database(error, relay.engine.url) from error
     try:
@@ -127,7 +126,7 @@ async def _deliver(relay: OutboxRelay, told: Told, *, once: bool) -> None:
     except (Outage, ConfigurationError) as error:
         raise Complaint(str(error), Exit.BROKER) from error
     except Exception as error:
-        if not database_outage(error):
+        if not is_foreseen(error):
             raise
         raise bad_database(error, relay.engine.url) from error
     else:

@@ -244,13 +244,16 @@ class Lane:
     async def _poll(self, *, take: bool = True) -> None:
         """Renew the leases, give back what has no work, take a share of what has."""
         now, lease = self._now(), self._settings.lease
+        retiring = self._leases.retiring
+        if retiring and retiring.isdisjoint(self._window.partitions()):
+            self._pace.at_once()  # nobody serves them until they are given back
         if now < self._pace.next_poll():
             return
         self._pace.begin(now)
         poll = await self._office.store.poll(
             self._worker,
             busy=self._window.partitions(),
-            retiring=self._leases.retiring,
+            retiring=retiring,
             take=take,
             lease=lease,
         )

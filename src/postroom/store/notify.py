@@ -42,6 +42,11 @@ class Notifier:
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
         self._failing = False
+        self._unsubscribe: Callable[[], None] = lambda: None
+
+    def on_close(self, unsubscribe: Callable[[], None]) -> None:
+        """Call this when it is closed."""
+        self._unsubscribe = unsubscribe
 
     def __call__(self) -> None:
         """Send one soon. May be called from any thread."""
@@ -51,7 +56,8 @@ class Notifier:
             self._start()
 
     def close(self) -> None:
-        """Send what is still to be sent, and end."""
+        """Hear of no more commits, send what is still to be sent, and end."""
+        self._unsubscribe()
         self._closing.set()
         self._woken.set()
         if self._thread is not None and self._process == os.getpid():

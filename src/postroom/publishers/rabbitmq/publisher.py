@@ -345,5 +345,5 @@ def _maker(source: str | None) -> Callable[[ClaimedRecord], Message]:
 def _missing(exchange: str, address: Address) -> str:
     return (
         f"exchange `{exchange}` does not exist on RabbitMQ at {address}. Declare it in the topology"
-        " (`postroom topology --apply`), or create it there"
+        " (`postroom topology --apply`), or create it there."
     )
