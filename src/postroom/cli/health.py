@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import logging
 import socket
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,6 +14,8 @@ from typing import Any
 
 from postroom.cli.complaint import Complaint
 from postroom.relay.health import Health, HealthStatus
+
+logger = logging.getLogger("postroom.worker")
 
 ANSWER_WITHIN = 5.0
 """Seconds for the event loop to answer in, before it counts as stuck."""
@@ -60,12 +64,22 @@ class _Server(ThreadingHTTPServer):
         async def in_loop() -> Health:
             return self.ask()
 
-        future = asyncio.run_coroutine_threadsafe(in_loop(), self.loop)
+        asking = in_loop()
+        try:
+            future = asyncio.run_coroutine_threadsafe(asking, self.loop)
+        except RuntimeError:  # the loop has ended
+            asking.close()
+            return None
         try:
             return future.result(ANSWER_WITHIN)
         except TimeoutError:
             future.cancel()
             return None
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of whoever asks and does not wait for the answer."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            logger.exception("postroom: a question about health failed")
 
 
 class _Handler(BaseHTTPRequestHandler):
