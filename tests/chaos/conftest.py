@@ -1,5 +1,6 @@
-"""A database and a ledger of the test's own."""
+"""A database, a ledger and a broker of the test's own."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -7,8 +8,10 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from tests.chaos.broker import Broker, private_broker
 from tests.chaos.fleet import Fleet, fleet_of
 from tests.chaos.ledger import Ledger
+from tests.chaos.mailbox import Mailbox
 from tests.chaos.worker import WorkerOptions
 from tests.support.postgres import temporary_database
 from tests.support.services import service_url
@@ -46,3 +49,37 @@ def fleet(database_url: str, ledger: Ledger, tmp_path: Path) -> Iterator[Fleet]:
     options = WorkerOptions(url=database_url, ledger=str(ledger.path))
     with fleet_of(options, tmp_path) as fleet:
         yield fleet
+
+
+@pytest.fixture(scope="session")
+def _broker() -> Iterator[Broker]:
+    with private_broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(_broker: Broker) -> Iterator[Broker]:
+    """A RabbitMQ to stop, kill and alarm; it is well at the beginning and at the end."""
+    yield _broker
+    if _broker.runs and _broker.alarmed:
+        _broker.alarm(on=False)
+    if not _broker.runs:
+        _broker.start()
+
+
+@pytest.fixture
+async def mailbox(broker: Broker) -> AsyncIterator[Mailbox]:
+    """A queue on it."""
+    mailbox = Mailbox(broker.url)
+    yield mailbox
+    if not broker.runs:
+        await asyncio.to_thread(broker.start)
+    await mailbox.remove()
+
+
+@pytest.fixture
+async def distant_mailbox(rabbitmq_url: str) -> AsyncIterator[Mailbox]:
+    """A queue on the RabbitMQ that all tests share."""
+    mailbox = Mailbox(rabbitmq_url)
+    yield mailbox
+    await mailbox.remove()

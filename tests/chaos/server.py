@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
+from psycopg import sql
+
 from scripts.servers import HOST, is_root
 from tests.support.services import missing
 
@@ -39,6 +42,18 @@ class Server:
     def crash(self) -> None:
         """Stop it as a power cut would."""
         self._control("stop", "--wait", "--mode=immediate")
+
+    def ask_for_password(self, name: str, password: str) -> None:
+        """Make a user who is not let in without a password."""
+        rules = self._data / "pg_hba.conf"
+        rules.write_text(f"host all {name} {HOST}/32 scram-sha-256\n{rules.read_text()}")
+        user, secret = sql.Identifier(name), sql.Literal(password)
+        with self._connect() as connection:
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(user, secret))
+        self._control("restart", "--wait", "--mode=immediate")
+
+    def _connect(self) -> psycopg.Connection:
+        return psycopg.connect(f"host={HOST} port={self.port} user=postroom dbname=postgres")
 
     @property
     def runs(self) -> bool:

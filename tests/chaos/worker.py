@@ -13,7 +13,8 @@ from zlib import crc32
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from postroom.errors import Outage
-from postroom.publishers.base import DELIVERED, Outcome, Refused
+from postroom.publishers.base import DELIVERED, Outcome, Publisher, Refused
+from postroom.publishers.rabbitmq import RabbitMQPublisher
 from postroom.record import ClaimedRecord
 from postroom.relay.relay import OutboxRelay
 from postroom.relay.retry import RetrySchedule
@@ -50,6 +51,9 @@ class WorkerOptions:
     release: str = ""
     outage: str = ""
     """A file: while it is there, nobody can be delivered to."""
+    broker: str = ""
+    """The URL of a RabbitMQ to deliver to, without faults; the ledger is left alone then."""
+    exchange: str = ""
 
 
 class Faults:
@@ -89,21 +93,27 @@ async def appears(path: Path) -> None:
         await asyncio.sleep(0.01)
 
 
-async def main(options: WorkerOptions) -> None:
-    """Deliver until SIGTERM."""
-    engine = create_async_engine(options.url, pool_size=1 + options.lanes)
+def publisher_of(options: WorkerOptions) -> Publisher:
+    """Make the way out."""
+    if options.broker:
+        return RabbitMQPublisher(options.broker, exchange=options.exchange)
     faults = Faults(options)
-    publisher = LedgerPublisher(
+    return LedgerPublisher(
         Ledger(Path(options.ledger)),
         options.name,
         faults.treat,
         opening=faults.opening,
         setting_out=faults.setting_out,
     )
+
+
+async def main(options: WorkerOptions) -> None:
+    """Deliver until SIGTERM."""
+    engine = create_async_engine(options.url, pool_size=1 + options.lanes)
     relay = OutboxRelay(
         outbox,
         engine,
-        publisher,
+        publisher_of(options),
         poll_interval=timedelta(seconds=options.poll),
         lease=timedelta(seconds=options.lease),
         batch_size=options.batch_size,

@@ -79,7 +79,7 @@ class PublisherHarness(ABC):
         """Have nobody there to deliver to, for a while."""
 
 
-async def deliver(publisher: Publisher, records: Sequence[ClaimedRecord]) -> list[Outcome]:
+async def deliver(publisher: Publisher, records: Sequence[ClaimedRecord]) -> list[Outcome | Outage]:
     """Publish in calls as large as they may be."""
     size = publisher.max_batch
     batches = [records[start : start + size] for start in range(0, len(records), size)]
@@ -204,6 +204,19 @@ class PublisherSuite:
         assert await publisher.publish([record]) == [DELIVERED]
         assert ids(await harness.arrived(record)) == [record.id]
 
+    async def test_a_large_record_arrives_whole(
+        self, harness: PublisherHarness, publisher: Publisher
+    ) -> None:
+        record = claimed(ParcelSent(note="0123456789ä" * 100_000))
+        assert await publisher.publish([record]) == [DELIVERED]
+        [arrival] = await harness.arrived(record)
+        assert arrival.payload == record.payload
+
+    async def test_a_record_that_comes_again_is_delivered_again(self, publisher: Publisher) -> None:
+        [record] = parcels(1)
+        for _ in range(3):  # as after a crash before it was settled
+            assert await publisher.publish([record]) == [DELIVERED]
+
     async def test_calls_overlap(self, harness: PublisherHarness, publisher: Publisher) -> None:
         size = min(publisher.max_batch, 5)
         calls = min(publisher.max_in_flight // size, 10)
@@ -212,6 +225,27 @@ class PublisherSuite:
         outcomes = await asyncio.gather(*map(publisher.publish, batches))
         assert [list(each) for each in outcomes] == [[DELIVERED] * size] * calls
         assert ids(await harness.arrived(*records)) == sorted(one.id for one in records)
+
+    async def test_a_refusal_does_not_disturb_calls_beside_it(
+        self, harness: PublisherHarness, publisher: Publisher
+    ) -> None:
+        records = [claimed(ParcelSent() if n % 2 else LetterLost()) for n in range(8)]
+        await asyncio.gather(*(publisher.publish([record]) for record in records))
+        expected = [one for one in records if one.event_type == "parcel.sent"]
+        assert ids(await harness.arrived(*expected)) == sorted(one.id for one in expected)
+
+    @pytest.mark.parametrize("steps", [0, 1, 2, 3, 5])
+    async def test_a_record_whose_call_was_cancelled_can_be_sent_again(
+        self, harness: PublisherHarness, publisher: Publisher, steps: int
+    ) -> None:
+        [record] = parcels(1)
+        call = asyncio.ensure_future(publisher.publish([record]))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait([call])
+        assert await publisher.publish([record]) == [DELIVERED]
+        assert record.id in ids(await harness.arrived(record))
 
     @pytest.mark.parametrize("steps", [0, 1, 3])
     async def test_a_call_that_is_cancelled_leaves_it_usable(
@@ -236,6 +270,17 @@ class PublisherSuite:
         await publisher.open(outbox, database)
         assert list(await publisher.publish(records)) == [DELIVERED] * len(records)
         assert set(ids(await harness.arrived(*records))) == {one.id for one in records}
+
+    async def test_an_outage_is_told_to_every_call_that_overlaps(
+        self, harness: PublisherHarness, publisher: Publisher, database: AsyncEngine
+    ) -> None:
+        records = parcels(min(publisher.max_in_flight, 3))
+        async with harness.outage():
+            calls = (publisher.publish([record]) for record in records)
+            answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [Outage] * len(records)
+        await publisher.open(outbox, database)
+        assert await deliver(publisher, records) == [DELIVERED] * len(records)
 
     async def test_it_can_be_closed_during_an_outage(
         self, harness: PublisherHarness, publisher: Publisher

@@ -1,7 +1,9 @@
 """Every publisher, through the one suite."""
 
-from collections.abc import AsyncIterator, Sequence
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from uuid import UUID
 
 import pytest
 
@@ -10,6 +12,7 @@ from postroom.errors import Outage
 from postroom.events.payload import encode_event
 from postroom.publishers.handlers import HandlersPublisher
 from postroom.publishers.memory import MemoryPublisher
+from postroom.publishers.rabbitmq import Binding, Exchange, Queue, RabbitMQPublisher, Topology
 from postroom.record import ClaimedRecord
 from tests.conformance.publisher_suite import (
     Arrival,
@@ -18,6 +21,8 @@ from tests.conformance.publisher_suite import (
     PublisherHarness,
     PublisherSuite,
 )
+from tests.support.broker import Broker, Received
+from tests.support.waiting import eventually
 
 EVERYTHING = frozenset(Arrival.__slots__) - {"id", "payload"}
 
@@ -95,3 +100,57 @@ class TestHandlersPublisher(PublisherSuite):
     @pytest.fixture
     def harness(self) -> PublisherHarness:
         return HandlersHarness()
+
+
+class RabbitMQHarness(PublisherHarness):
+    """A queue of a real broker that takes parcels; without its exchange there is an outage."""
+
+    shows = EVERYTHING
+    refuses_unwanted = True
+
+    def __init__(self, url: str) -> None:
+        self.broker = Broker(url)
+        self._name = name = self.broker.name("suite")
+        self.broker.owns(exchanges=(name,), queues=(name,))
+        topology = Topology(
+            exchanges=[Exchange(name)], queues=[Queue(name, [Binding(name, "parcel.#")])]
+        )
+        self.publisher: RabbitMQPublisher = RabbitMQPublisher(url, exchange=name, topology=topology)
+        self._arrivals: list[Arrival] = []
+
+    async def arrived(self, *records: ClaimedRecord) -> Sequence[Arrival]:
+        wanted = {record.id for record in records}
+        await eventually(lambda: wanted <= {each.id for each in self._look()})
+        return self._look()
+
+    @asynccontextmanager
+    async def outage(self) -> AsyncIterator[None]:
+        self.broker.delete_exchange(self._name)
+        yield  # opening declares it again
+
+    def _look(self) -> list[Arrival]:
+        self._arrivals += map(_arrival, self.broker.take(self._name))
+        return self._arrivals
+
+
+def _arrival(message: Received) -> Arrival:
+    headers = dict(message.headers)
+    headers.pop("created_at")
+    return Arrival(
+        id=UUID(message.message_id),
+        payload=json.loads(message.body),
+        event_type=headers.pop("event_type"),
+        event_version=headers.pop("event_version"),
+        aggregate_type=headers.pop("aggregate_type"),
+        aggregate_id=headers.pop("aggregate_id"),
+        position=headers.pop("position"),
+        headers=headers,
+    )
+
+
+class TestRabbitMQPublisher(PublisherSuite):
+    @pytest.fixture
+    def harness(self, rabbitmq_url: str) -> Iterator[PublisherHarness]:
+        harness = RabbitMQHarness(rabbitmq_url)
+        yield harness
+        harness.broker.close()

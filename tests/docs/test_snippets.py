@@ -1,34 +1,34 @@
 """Every Python snippet of the README and the docs runs as it stands, page by page."""
 
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SNIPPET = re.compile(r"^( *)```python\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+from tests.docs.pages import PAGES, ROOT, name, snippets
+
 LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)#?([^)\s]*)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
-def snippets(page: Path) -> list[str]:
-    return [match[2] for match in SNIPPET.finditer(page.read_text())]
-
-
-def name(page: Path) -> str:
-    return str(page.relative_to(ROOT))
-
-
 @pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)], ids=name)
-def test_a_page_s_snippets_run_in_order(page: Path, tmp_path: Path) -> None:
+def test_a_page_s_snippets_run_in_order(
+    page: Path, tmp_path: Path, environment: Mapping[str, str]
+) -> None:
     program = tmp_path / "snippets.py"
     program.write_text("\n\n".join(snippets(page)))
-    command = [sys.executable, "-W", "error", str(program)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(program)],
+        cwd=tmp_path,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -2,13 +2,19 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
-from sqlalchemy import Engine, NullPool, create_engine, text
+from sqlalchemy import Engine, NullPool, create_engine, make_url, text
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, sessionmaker
 
+from tests.support.broker import Broker
+from tests.support.command import Commands, commands_in
 from tests.support.shop import Base, outbox
+
+SECRET = "s3cr:t/p@ss#%?&"
+"""A password, of characters that are not easily had in a URL."""
 
 Story = Callable[[Session], None]
 Play = Callable[[Story], Awaitable[None]]
@@ -98,3 +104,25 @@ def database(request: pytest.FixtureRequest) -> AsyncEngine:
     name = "engine" if request.param == "postgresql" else "sqlite_file"
     engine: AsyncEngine = request.getfixturevalue(name)
     return engine
+
+
+@pytest.fixture
+def broker(rabbitmq_url: str) -> Iterator[Broker]:
+    """RabbitMQ as those see it who consume."""
+    broker = Broker(rabbitmq_url)
+    yield broker
+    broker.close()
+
+
+@pytest.fixture
+def postroom(tmp_path: Path) -> Iterator[Commands]:
+    """Start the command `postroom`; no process of it writes a password."""
+    with commands_in(tmp_path, SECRET, quote(SECRET, safe=""), "guest:guest") as commands:
+        yield commands
+
+
+@pytest.fixture
+def database_url(postgres_url: str, engine: AsyncEngine) -> str:
+    """The shop's database on PostgreSQL as a user writes it: no driver, a difficult password."""
+    url = make_url(postgres_url).set(drivername="postgresql", password=SECRET)
+    return url.render_as_string(hide_password=False)

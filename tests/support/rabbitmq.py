@@ -1,9 +1,11 @@
-"""A RabbitMQ virtual host that lives as long as one test session."""
+"""A RabbitMQ virtual host that lives as long as one test session; users that live shorter."""
 
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
 
 import httpx
 from yarl import URL
@@ -25,24 +27,74 @@ def temporary_vhost(server_url: str, name: str) -> Iterator[str]:
         administration.delete(name)
 
 
+class User:
+    """A user of a vhost who may do nothing, until told otherwise."""
+
+    def __init__(self, vhost_url: str, administration: "ManagementApi | Rabbitmqctl") -> None:
+        self.name = f"user_{uuid4().hex[:12]}"
+        self.password = f"secret_{uuid4().hex}"
+        self._vhost = URL(vhost_url).path.removeprefix("/")
+        self.url = str(URL(vhost_url).with_user(self.name).with_password(self.password))
+        self._administration = administration
+
+    def may(self, *, configure: str = "", write: str = "", read: str = "") -> None:
+        """Allow what is named by these patterns, and nothing else."""
+        self._administration.permit(self._vhost, self.name, configure, write, read)
+
+    def may_publish(self, exchange: str, routing_keys: str) -> None:
+        """Allow the routing keys of a pattern, and no others, at a topic exchange."""
+        self._administration.permit_topics(self._vhost, self.name, exchange, routing_keys)
+
+
+@contextmanager
+def temporary_user(vhost_url: str) -> Iterator[User]:
+    """Create a user for a vhost, and delete it."""
+    administration = _administration(URL(vhost_url))
+    user = User(vhost_url, administration)
+    administration.create_user(user.name, user.password)
+    try:
+        yield user
+    finally:
+        administration.delete_user(user.name)
+
+
 class ManagementApi:
     """The HTTP API: quick, and about the very broker that the URL names."""
 
     def __init__(self, server: URL) -> None:
-        self._address = f"http://{server.host}:{MANAGEMENT_PORT}/api/vhosts"
+        self._address = f"http://{server.host}:{MANAGEMENT_PORT}/api"
         self._login = (server.user or "guest", server.password or "guest")
 
     def works(self) -> bool:
         try:
-            return httpx.get(self._address, auth=self._login).is_success
+            return httpx.get(f"{self._address}/vhosts", auth=self._login).is_success
         except httpx.HTTPError:
             return False
 
     def create(self, vhost: str) -> None:
-        httpx.put(f"{self._address}/{vhost}", auth=self._login).raise_for_status()
+        self._put(f"vhosts/{vhost}")
 
     def delete(self, vhost: str) -> None:
-        httpx.delete(f"{self._address}/{vhost}", auth=self._login).raise_for_status()
+        self._delete(f"vhosts/{vhost}")
+
+    def create_user(self, name: str, password: str) -> None:
+        self._put(f"users/{name}", password=password, tags="")
+
+    def delete_user(self, name: str) -> None:
+        self._delete(f"users/{name}")
+
+    def permit(self, vhost: str, user: str, configure: str, write: str, read: str) -> None:
+        self._put(f"permissions/{vhost}/{user}", configure=configure, write=write, read=read)
+
+    def permit_topics(self, vhost: str, user: str, exchange: str, write: str) -> None:
+        self._put(f"topic-permissions/{vhost}/{user}", exchange=exchange, write=write, read=".*")
+
+    def _put(self, path: str, **body: Any) -> None:
+        address = f"{self._address}/{path}"
+        httpx.put(address, auth=self._login, json=body).raise_for_status()
+
+    def _delete(self, path: str) -> None:
+        httpx.delete(f"{self._address}/{path}", auth=self._login).raise_for_status()
 
 
 class Rabbitmqctl:
@@ -60,6 +112,18 @@ class Rabbitmqctl:
 
     def delete(self, vhost: str) -> None:
         self._run("delete_vhost", vhost)
+
+    def create_user(self, name: str, password: str) -> None:
+        self._run("add_user", name, password)
+
+    def delete_user(self, name: str) -> None:
+        self._run("delete_user", name)
+
+    def permit(self, vhost: str, user: str, configure: str, write: str, read: str) -> None:
+        self._run("set_permissions", "-p", vhost, user, configure, write, read)
+
+    def permit_topics(self, vhost: str, user: str, exchange: str, write: str) -> None:
+        self._run("set_topic_permissions", "-p", vhost, user, exchange, write, ".*")
 
     def _run(self, *words: str, check: bool = True) -> bool:
         command = ["rabbitmqctl", "--quiet", *words]

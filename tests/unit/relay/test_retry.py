@@ -113,3 +113,30 @@ def test_a_schedule_without_delays_or_with_negative_ones_is_refused(
 def test_schedules_are_values() -> None:
     assert RetrySchedule.seconds(1, None) == RetrySchedule((timedelta(seconds=1), None))
     assert hash(RetrySchedule.tiers()) == hash(RetrySchedule.tiers())
+
+
+@pytest.mark.requirement("C13")
+@pytest.mark.parametrize("end", [1, 4, 10, 12])
+def test_a_schedule_may_end_elsewhere_for_records_without_a_limit_of_their_own(end: int) -> None:
+    tiers = [7, 7, 7, 30, 30, 30, 300, 300, 300, 300, 300]
+    expected = [*tiers[: end - 1], None]
+    assert waits(RetrySchedule.tiers().ending_after(end), None) == expected
+
+
+def test_a_schedule_that_goes_on_for_ever_can_be_told_to_end() -> None:
+    assert waits(RetrySchedule.polls().ending_after(3), None) == [7, 7, None]
+    assert waits(RetrySchedule.polls(), None, most=50)[-1] == 7
+
+
+def test_a_records_own_limit_wins_over_another_end() -> None:
+    schedule = RetrySchedule.polls().ending_after(3)
+    assert waits(schedule, 2) == [7, None]
+    assert waits(schedule, 5) == [7, 7, 7, 7, None]
+    assert exhausted(record(1, retry_count=3, max_retries=None), schedule)
+    assert not exhausted(record(1, retry_count=3, max_retries=4), schedule)
+
+
+def test_a_schedule_ends_after_one_refusal_at_least() -> None:
+    with pytest.raises(ConfigurationError, match="0 refusals"):
+        RetrySchedule.tiers().ending_after(0)
+    assert RetrySchedule.tiers().limit(None) == 10

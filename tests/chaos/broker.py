@@ -1,0 +1,194 @@
+"""A RabbitMQ of the tests' own, which they may stop, kill and alarm."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from scripts.servers import HOST
+from tests.chaos.certificates import Certificates
+from tests.support.services import missing
+
+MAX_MESSAGE_SIZE = 64 * 1024
+PATIENCE = 60.0
+"""Seconds to start in, on a busy machine."""
+GREETING = b"AMQP\x00\x00\x09\x01"
+TOGETHER = """exec 3<&0
+"$1" -port "$ERL_EPMD_PORT" -address 127.0.0.1 3<&- &
+"$2" 3<&- &
+server=$!
+trap 'kill -TERM $server' TERM
+{ cat <&3; kill -KILL 0; } &
+wait $server
+wait $server
+kill -KILL 0"""
+"""The broker and what it finds its own tools by: one ends, all end; so too if the tests do."""
+
+
+class Broker:
+    """Listens on ports of its own, with TLS on one; lives in a directory of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.port, self.tls_port, self._dist_port, self._names_port = free_ports(4)
+        self.certificates = Certificates(home / "certificates")
+        self.alarmed = False
+        self._home = home
+        self._process: subprocess.Popen[bytes] | None = None
+        self._programs = [_program("epmd"), _program("rabbitmq-server")]
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@{HOST}:{self.port}/"
+
+    @property
+    def tls_url(self) -> str:
+        return f"amqps://guest:guest@{HOST}:{self.tls_port}/"
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def create(self) -> None:
+        """Write down how it is to be."""
+        made = self.certificates.make("server", by="authority")
+        (self._home / "enabled_plugins").write_text("[].\n")
+        (self._home / "rabbitmq.conf").write_text(
+            f"listeners.tcp.1 = {HOST}:{self.port}\n"
+            f"listeners.ssl.1 = {HOST}:{self.tls_port}\n"
+            f"ssl_options.cacertfile = {self.certificates.path('authority')}\n"
+            f"ssl_options.certfile = {made.certificate}\n"
+            f"ssl_options.keyfile = {made.key}\n"
+            "ssl_options.verify = verify_none\n"
+            f"max_message_size = {MAX_MESSAGE_SIZE}\n"
+            "log.file = false\n"
+            "log.console = true\n"
+        )
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self.alarmed = False
+        with (self._home / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                ["sh", "-c", TOGETHER, "sh", *self._programs],
+                env=self._environment(),
+                cwd="/",
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + PATIENCE
+        while not self._answers():
+            assert self.runs, f"RabbitMQ did not start: {self._last_words()}"
+            assert time.monotonic() < deadline, f"RabbitMQ does not answer: {self._last_words()}"
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Have it stop in an orderly way."""
+        assert self._process is not None
+        self._process.terminate()
+        self._gone()
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._gone()
+
+    def alarm(self, *, on: bool) -> None:
+        """Have it find that its memory is nearly full, so that it takes nothing; or no longer."""
+        self.alarmed = on
+        self._control("set_vm_memory_high_watermark", "0.0000001" if on else "0.4")
+
+    def _gone(self) -> None:
+        assert self._process is not None
+        self._process.wait(timeout=PATIENCE)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def _control(self, *words: str) -> None:
+        subprocess.run(
+            [_program("rabbitmqctl"), "-n", self._node, *words],
+            check=True,
+            env=self._environment(),
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            timeout=PATIENCE,
+        )
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection((HOST, self.tls_port), timeout=1).close()
+            with socket.create_connection((HOST, self.port), timeout=5) as connection:
+                connection.sendall(GREETING)
+                return connection.recv(1) == b"\x01"
+        except OSError:
+            return False
+
+    @property
+    def _node(self) -> str:
+        return f"chaos-{self.port}@localhost"
+
+    def _environment(self) -> dict[str, str]:
+        """Give what it needs to have nothing in common with another broker of this machine."""
+        home = self._home
+        own = {
+            "HOME": home,  # where the cookie is
+            "ERL_EPMD_PORT": self._names_port,
+            "RABBITMQ_NODENAME": self._node,
+            "RABBITMQ_DIST_PORT": self._dist_port,
+            "RABBITMQ_CONFIG_FILE": home / "rabbitmq.conf",
+            "RABBITMQ_ADVANCED_CONFIG_FILE": home / "advanced.config",
+            "RABBITMQ_CONF_ENV_FILE": os.devnull,
+            "RABBITMQ_ENABLED_PLUGINS_FILE": home / "enabled_plugins",
+            "RABBITMQ_MNESIA_BASE": home / "data",
+            "RABBITMQ_LOG_BASE": home / "logs",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none",  # it starts faster
+        }
+        others = {name: value for name, value in os.environ.items() if "RABBITMQ" not in name}
+        return others | {name: str(value) for name, value in own.items()}
+
+    def _last_words(self) -> str:
+        return (self._home / "log").read_text(errors="replace")[-2000:]
+
+
+@contextmanager
+def private_broker() -> Iterator[Broker]:
+    """Make a broker and start it; nothing is left of it afterwards."""
+    # It may still write a file or two while its directory is removed.
+    with tempfile.TemporaryDirectory(prefix="postroom-chaos-", ignore_cleanup_errors=True) as home:
+        broker = Broker(Path(home))
+        broker.create()
+        try:
+            broker.start()
+            yield broker
+        finally:
+            if broker.runs:
+                broker.kill()
+
+
+def free_ports(count: int) -> list[int]:
+    """Give ports that nobody listens on."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind((HOST, 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+def _program(name: str) -> str:
+    # Debian's own on PATH run as another user, and only for root.
+    debian = Path("/usr/lib/rabbitmq/bin", name)
+    found = str(debian) if debian.exists() else shutil.which(name)
+    if found is None:
+        raise missing(f"RabbitMQ's {name} is not installed")
+    return found

@@ -1,0 +1,173 @@
+"""Messages that RabbitMQ will not have: it closes the channel on all, for the sake of one."""
+
+from collections import Counter
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from postroom import OutboxRecord, Status
+from postroom.relay.relay import OutboxRelay
+from postroom.relay.settings import OnFailed
+from tests.chaos.broker import MAX_MESSAGE_SIZE
+from tests.chaos.ledger import out_of_order
+from tests.chaos.mailbox import Mailbox, records_in
+from tests.chaos.outbox import (
+    TABLES,
+    blocked_keys,
+    has_status,
+    records_of,
+    records_of_keys,
+    row_of,
+    rows,
+    running,
+    save,
+)
+from tests.chaos.waiting import until
+from tests.chaos.witness import Witness
+from tests.support.shop import outbox
+
+WAITING = (TABLES.records.c.status == Status.PENDING, TABLES.records.c.ready)
+MOST_COPIES = 2
+"""Of a message: one by the channel that the broker closed, one when the limit is known."""
+
+
+def large(key: str, *, excess: int = 1) -> OutboxRecord:
+    """Make a record whose message is over the limit by so many bytes."""
+    (record,) = records_of(key, 1)
+    frame = len('{"filling": ""}')
+    record.payload = {"filling": "x" * (MAX_MESSAGE_SIZE + excess - frame)}
+    return record
+
+
+def amid(records: list[OutboxRecord], *culprits: OutboxRecord) -> list[OutboxRecord]:
+    """Put the culprits among the others, evenly."""
+    step = len(records) // (len(culprits) + 1)
+    found = list(records)
+    for number, culprit in enumerate(culprits, start=1):
+        found.insert(number * step + number - 1, culprit)
+    return found
+
+
+async def deliver(
+    engine: AsyncEngine,
+    mailbox: Mailbox,
+    records: list[OutboxRecord],
+    *,
+    batch_size: int = 500,
+    lanes: int = 1,
+    on_failed: OnFailed = "hold",
+) -> Witness:
+    """Have a relay do all that there is to do."""
+
+    async def done() -> bool:
+        return not await rows(engine, *WAITING)
+
+    await save(engine, records)
+    witness = Witness(mailbox.publisher())
+    relay = OutboxRelay(
+        outbox, engine, witness, batch_size=batch_size, lanes=lanes, on_failed=on_failed
+    )
+    async with running(relay):
+        await until(done, "nothing waits any more")
+        await relay.stop()
+    return witness
+
+
+async def assert_failed(engine: AsyncEngine, *culprits: OutboxRecord) -> None:
+    for culprit in culprits:
+        row = await row_of(engine, culprit)
+        assert (row.status, row.retry_count) == (Status.FAILED, 1)
+        assert f"RabbitMQ takes {MAX_MESSAGE_SIZE} at most" in row.error_message
+
+
+async def assert_arrived(
+    engine: AsyncEngine, mailbox: Mailbox, witness: Witness, others: list[OutboxRecord]
+) -> None:
+    """The others arrived, in order, and nothing was held against them."""
+    arrived = await mailbox.empty()
+    assert records_in(arrived) == {str(each.id) for each in others}
+    assert out_of_order(arrived) == []
+    assert max(Counter(each.record for each in arrived).values(), default=0) <= MOST_COPIES
+    assert witness.asked_again == []
+    found = await rows(engine, TABLES.records.c.id.in_([each.id for each in others]))
+    assert has_status(found, Status.PUBLISHED)
+    assert {(each.retry_count, each.error_message) for each in found} <= {(0, None)}
+
+
+@pytest.mark.requirement("E1", "E2")
+@pytest.mark.parametrize("lanes", [1, 2])
+async def test_one_message_over_the_limit_among_a_thousand_fails_and_the_rest_arrives_in_order(
+    engine: AsyncEngine, mailbox: Mailbox, lanes: int
+) -> None:
+    culprit, others = large("too-large"), records_of_keys(111, 9)
+
+    witness = await deliver(engine, mailbox, amid(others, culprit), lanes=lanes)
+
+    await assert_failed(engine, culprit)
+    await assert_arrived(engine, mailbox, witness, others)
+    assert witness.outages == []
+
+
+@pytest.mark.requirement("E1", "E2")
+async def test_several_messages_over_the_limit_in_one_batch_fail_and_nobody_else(
+    engine: AsyncEngine, mailbox: Mailbox
+) -> None:
+    culprits = [large(f"too-large-{number}", excess=10**number) for number in range(5)]
+    others = records_of_keys(100, 2)
+
+    witness = await deliver(engine, mailbox, amid(others, *culprits), batch_size=1000)
+
+    await assert_failed(engine, *culprits)
+    await assert_arrived(engine, mailbox, witness, others)
+    assert witness.outages == []
+
+
+@pytest.mark.requirement("E1", "E2")
+async def test_a_message_over_the_limit_that_is_all_there_is_fails(
+    engine: AsyncEngine, mailbox: Mailbox
+) -> None:
+    culprit = large("too-large")
+
+    witness = await deliver(engine, mailbox, [culprit])
+
+    await assert_failed(engine, culprit)
+    await assert_arrived(engine, mailbox, witness, [])
+
+
+@pytest.mark.requirement("E2")
+async def test_a_message_of_exactly_the_limit_arrives(
+    engine: AsyncEngine, mailbox: Mailbox
+) -> None:
+    record = large("just-right", excess=0)
+
+    witness = await deliver(engine, mailbox, [record])
+
+    await assert_arrived(engine, mailbox, witness, [record])
+
+
+@pytest.mark.requirement("E1")
+async def test_a_message_over_the_limit_holds_back_its_own_key_only_as_long_as_it_is_told_to(
+    engine: AsyncEngine, mailbox: Mailbox
+) -> None:
+    before, culprit, behind = records_of("k", 3), large("k"), records_of("k", 3)
+    others = records_of_keys(20, 3)
+    records = [*before, *others[:30], culprit, *behind, *others[30:]]
+
+    witness = await deliver(engine, mailbox, records)
+
+    await assert_failed(engine, culprit)
+    await assert_arrived(engine, mailbox, witness, [*before, *others])
+    (blocked,) = await blocked_keys(engine)
+    assert blocked.aggregate_id == "k"
+
+
+@pytest.mark.requirement("E1")
+async def test_what_follows_a_message_over_the_limit_leaves_if_nothing_is_to_hold_it(
+    engine: AsyncEngine, mailbox: Mailbox
+) -> None:
+    before, culprit, behind = records_of("k", 3), large("k"), records_of("k", 3)
+
+    witness = await deliver(engine, mailbox, [*before, culprit, *behind], on_failed="continue")
+
+    await assert_failed(engine, culprit)
+    await assert_arrived(engine, mailbox, witness, [*before, *behind])

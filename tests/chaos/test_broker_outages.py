@@ -1,0 +1,181 @@
+"""RabbitMQ is stopped, killed or out of memory, for longer than every retry put together."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from postroom import OutboxRecord, Status
+from postroom.relay.health import HealthStatus
+from postroom.relay.relay import OutboxRelay
+from postroom.relay.retry import RetrySchedule
+from postroom.testing import FakeClock
+from tests.chaos.broker import MAX_MESSAGE_SIZE, Broker
+from tests.chaos.ledger import Entry, out_of_order, repeats
+from tests.chaos.mailbox import Mailbox, records_in
+from tests.chaos.outbox import blocked_keys, has_status, records_of_keys, rows, running, save
+from tests.chaos.waiting import FULL, until
+from tests.chaos.witness import Witness
+from tests.support.shop import outbox
+
+POLL = timedelta(seconds=30)
+TIERS = RetrySchedule.tiers()
+OUTAGE = POLL + sum((TIERS.delay(nth, POLL) for nth in range(1, 10)), timedelta())
+LONGEST_PAUSE = timedelta(seconds=30)
+MANY = 200 if FULL else 20
+
+
+def relay_on(engine: AsyncEngine, witness: Witness, clock: FakeClock) -> OutboxRelay:
+    return OutboxRelay(
+        outbox, engine, witness, retry=TIERS, poll_interval=POLL, batch_size=200, clock=clock
+    )
+
+
+def is_degraded(relay: OutboxRelay, reason: str) -> bool:
+    health = relay.health
+    return health.status is HealthStatus.DEGRADED and reason in (health.reason or "")
+
+
+async def stay_away(witness: Witness, relay: OutboxRelay, clock: FakeClock, reason: str) -> None:
+    """Let time pass; the relay tries again and again by itself."""
+    begun = clock.shift()
+    while clock.shift() - begun < OUTAGE:
+        tries = witness.opened
+        clock.advance(LONGEST_PAUSE)
+        await until(lambda tries=tries: witness.opened > tries, "it tries again")  # type: ignore[misc]
+        await until(lambda: is_degraded(relay, reason), f"it says: {reason}")
+
+
+async def come_back(relay: OutboxRelay, clock: FakeClock, witness: Witness, count: int) -> None:
+    clock.advance(LONGEST_PAUSE)
+    await witness.delivers(count)
+    await until(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
+    await relay.stop()
+
+
+async def assert_untouched(engine: AsyncEngine) -> None:
+    """Nothing is counted against anybody, and nothing is failed."""
+    found = await rows(engine)
+    assert {(row.retry_count, row.error_message) for row in found} == {(0, None)}
+    assert {row.status for row in found} <= {Status.PENDING, Status.PUBLISHED}
+
+
+async def assert_all_arrived(
+    engine: AsyncEngine, mailbox: Mailbox, witness: Witness, records: Sequence[OutboxRecord]
+) -> list[Entry]:
+    """All is there, in order, and nothing is counted against anybody; give it."""
+    await assert_untouched(engine)
+    assert has_status(await rows(engine), Status.PUBLISHED)
+    assert await blocked_keys(engine) == []
+    arrived = await mailbox.empty()
+    assert records_in(arrived) == {str(each.id) for each in records}
+    assert out_of_order(arrived) == []
+    assert witness.asked_again == []
+    assert witness.sent_by_itself(Counter(each.record for each in arrived)) == []
+    return arrived
+
+
+@pytest.mark.requirement("C17", "E1")
+async def test_a_broker_that_is_stopped_for_longer_than_every_retry_costs_nothing(
+    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+) -> None:
+    early, late = records_of_keys(100, MANY), records_of_keys(100, 2)
+    await save(engine, early)
+    clock, witness = FakeClock(), Witness(mailbox.publisher())
+    relay = relay_on(engine, witness, clock)
+    async with running(relay):
+        await witness.delivers(500)
+        await asyncio.to_thread(broker.stop)
+        await save(engine, late)
+        await stay_away(witness, relay, clock, "cannot reach RabbitMQ")
+        await assert_untouched(engine)
+        assert not has_status(await rows(engine), Status.PUBLISHED)
+        await asyncio.to_thread(broker.start)
+        await come_back(relay, clock, witness, len(early) + len(late))
+
+    await assert_all_arrived(engine, mailbox, witness, early + late)
+
+
+@pytest.mark.requirement("C17", "E2")
+async def test_a_broker_that_is_killed_in_the_middle_of_deliveries_loses_nothing_it_confirmed(
+    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+) -> None:
+    records = records_of_keys(100, MANY)
+    await save(engine, records)
+    clock, witness = FakeClock(), Witness(mailbox.publisher())
+    relay = relay_on(engine, witness, clock)
+    async with running(relay):
+        await witness.delivers(1000)
+        broker.kill()
+        before = len(witness.delivered)
+        assert before < len(records)
+        await stay_away(witness, relay, clock, "cannot reach RabbitMQ")
+        await asyncio.to_thread(broker.start)
+        await come_back(relay, clock, witness, len(records))
+
+    await assert_all_arrived(engine, mailbox, witness, records)
+
+
+@pytest.mark.requirement("C17", "E2")
+async def test_an_alarm_of_the_broker_pauses_deliveries_and_sends_nothing_twice(
+    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+) -> None:
+    records = records_of_keys(100, MANY)
+    clock, witness = FakeClock(), Witness(mailbox.publisher())
+    relay = relay_on(engine, witness, clock)
+    await save(engine, records[:100])
+    async with running(relay):
+        await witness.delivers(100)
+        await asyncio.to_thread(broker.alarm, on=True)
+        await save(engine, records[100:])
+        await until(lambda: is_degraded(relay, "low on memory"), "it says so")
+        await stay_away(witness, relay, clock, "low on memory")
+        await assert_untouched(engine)
+        assert len(witness.delivered) == 100
+        await asyncio.to_thread(broker.alarm, on=False)
+        await come_back(relay, clock, witness, len(records))
+
+    arrived = await assert_all_arrived(engine, mailbox, witness, records)
+    assert repeats(arrived) == []
+
+
+@pytest.mark.requirement("E2")
+async def test_an_alarm_is_noticed_while_more_is_written_than_the_broker_will_read(
+    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+) -> None:
+    records = records_of_keys(200, 2)
+    for record in records:
+        record.payload = {"filling": "x" * (MAX_MESSAGE_SIZE - 100)}
+    clock, witness = FakeClock(), Witness(mailbox.publisher())
+    relay = relay_on(engine, witness, clock)
+    async with running(relay):
+        await until(lambda: relay.idle, "it runs")
+        await asyncio.to_thread(broker.alarm, on=True)
+        await save(engine, records)
+        await until(lambda: is_degraded(relay, "low on memory"), "it says so", within=10)
+        await asyncio.to_thread(broker.alarm, on=False)
+        await come_back(relay, clock, witness, len(records))
+
+    arrived = await assert_all_arrived(engine, mailbox, witness, records)
+    assert repeats(arrived) == []
+
+
+@pytest.mark.requirement("E2")
+async def test_an_alarm_that_comes_in_full_flow_sends_nothing_twice(
+    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+) -> None:
+    records = records_of_keys(100, MANY)
+    clock, witness = FakeClock(), Witness(mailbox.publisher())
+    relay = relay_on(engine, witness, clock)
+    await save(engine, records)
+    async with running(relay):
+        await witness.delivers(100)
+        await asyncio.to_thread(broker.alarm, on=True)
+        await asyncio.to_thread(broker.alarm, on=False)
+        await come_back(relay, clock, witness, len(records))
+
+    arrived = await assert_all_arrived(engine, mailbox, witness, records)
+    assert repeats(arrived) == []

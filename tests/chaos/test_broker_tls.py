@@ -1,0 +1,113 @@
+"""TLS on the way to RabbitMQ: what works, and what is said when it does not."""
+
+import asyncio
+import logging
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from postroom.errors import Outage
+from postroom.relay.health import HealthStatus
+from postroom.relay.relay import OutboxRelay
+from tests.chaos.broker import Broker
+from tests.chaos.mailbox import Mailbox, records_in
+from tests.chaos.outbox import records_of_keys, running, save
+from tests.chaos.waiting import until
+from tests.chaos.witness import Witness
+from tests.support.shop import outbox
+
+PROMPT = 5.0
+"""Seconds to be told in: less than a time-out takes."""
+
+
+def tls_url(broker: Broker, options: str) -> str:
+    """Give the URL of its TLS listener; an authority in it is replaced by the file of its name."""
+    for authority in ("authority", "stranger"):
+        path = broker.certificates.path(authority)
+        options = options.replace(f"cafile={authority}", f"cafile={path}")
+    return f"{broker.tls_url}?{options}"
+
+
+@pytest.mark.requirement("E2")
+@pytest.mark.parametrize("options", ["cafile=authority", "no_verify_ssl=1"])
+async def test_records_arrive_by_tls(
+    engine: AsyncEngine, broker: Broker, mailbox: Mailbox, options: str
+) -> None:
+    records = records_of_keys(50, 4)
+    await save(engine, records)
+    witness = Witness(mailbox.publisher(tls_url(broker, options)))
+    relay = OutboxRelay(outbox, engine, witness)
+    async with running(relay):
+        await witness.delivers(len(records))
+        await relay.stop()
+
+    assert records_in(await mailbox.empty()) == {str(each.id) for each in records}
+    assert witness.outages == []
+
+
+async def outage_of(engine: AsyncEngine, mailbox: Mailbox, url: str) -> str:
+    """Give what is said when a publisher cannot be opened, at once."""
+    publisher = mailbox.publisher(url)
+    try:
+        with pytest.raises(Outage) as raised:
+            async with asyncio.timeout(PROMPT):
+                await publisher.open(outbox, engine)
+    finally:
+        await publisher.close()
+    return str(raised.value)
+
+
+def assert_one_clear_line(said: str, where: str) -> None:
+    assert where in said
+    assert "\n" not in said
+    assert "Traceback" not in said
+    assert "guest" not in said
+
+
+@pytest.mark.requirement("E2")
+@pytest.mark.parametrize("options", ["cafile=stranger", ""], ids=["another's", "nobody's"])
+async def test_a_certificate_that_nobody_vouches_for_is_an_outage_that_says_so(
+    engine: AsyncEngine, broker: Broker, mailbox: Mailbox, options: str
+) -> None:
+    said = await outage_of(engine, mailbox, tls_url(broker, options))
+
+    assert_one_clear_line(said, f"127.0.0.1:{broker.tls_port}")
+    assert "certificate verify failed" in said
+
+
+@pytest.mark.requirement("E2")
+async def test_tls_to_a_port_without_it_is_an_outage_that_says_where(
+    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+) -> None:
+    url = broker.url.replace("amqp://", "amqps://")
+
+    said = await outage_of(engine, mailbox, f"{url}?no_verify_ssl=1")
+
+    assert_one_clear_line(said, f"127.0.0.1:{broker.port}")
+
+
+@pytest.mark.requirement("E2")
+async def test_no_tls_to_a_port_with_it_is_an_outage_that_says_where(
+    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+) -> None:
+    url = broker.tls_url.replace("amqps://", "amqp://")
+
+    said = await outage_of(engine, mailbox, url)
+
+    assert_one_clear_line(said, f"127.0.0.1:{broker.tls_port}")
+
+
+@pytest.mark.requirement("E2")
+async def test_a_relay_reports_a_wrong_certificate_without_a_traceback(
+    engine: AsyncEngine, broker: Broker, mailbox: Mailbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    witness = Witness(mailbox.publisher(tls_url(broker, "cafile=stranger")))
+    relay = OutboxRelay(outbox, engine, witness)
+    with caplog.at_level(logging.INFO):
+        async with running(relay):
+            await until(lambda: relay.health.status is HealthStatus.DEGRADED, "it says so")
+            await until(lambda: witness.opened > 1, "it tries again")
+            assert "certificate verify failed" in (relay.health.reason or "")
+            await relay.stop()
+
+    assert [each.getMessage() for each in caplog.records if each.exc_info] == []

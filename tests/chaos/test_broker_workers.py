@@ -1,0 +1,77 @@
+"""Worker processes are killed while they publish to RabbitMQ at full speed."""
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from postroom import OutboxRecord, Status
+from postroom.record import PARTITIONS
+from tests.chaos.fleet import Fleet
+from tests.chaos.ledger import out_of_order, repeats
+from tests.chaos.mailbox import Mailbox, records_in
+from tests.chaos.outbox import TABLES, blocked_keys, records_of_keys, rows, save
+from tests.chaos.waiting import FULL, until
+
+KEYS = 200
+EACH = 20
+ROUNDS = 8 if FULL else 1
+BATCH = 100
+MOST_HELD = 2 * BATCH + PARTITIONS
+"""What a worker has claimed at once, as many of each partition: no more can be on its way."""
+
+
+async def settled(engine: AsyncEngine) -> bool:
+    return not await rows(engine, TABLES.records.c.status != Status.PUBLISHED)
+
+
+async def kill_one(engine: AsyncEngine, mailbox: Mailbox, fleet: Fleet) -> set[str]:
+    """Have a worker killed on the way, and another one deliver the rest.
+
+    Gives the records that the first had settled.
+    """
+
+    async def flows() -> bool:
+        return await mailbox.count() >= before + 100
+
+    before = await mailbox.count()
+    victim = fleet.start()
+    await until(flows, "it is in full flow")
+    victim.kill()
+    done = await rows(engine, TABLES.records.c.status == Status.PUBLISHED)
+    assert not await settled(engine)
+    survivor = fleet.start()
+    await until(lambda: settled(engine), "everything is settled")
+    survivor.ask_to_stop()
+    await until(lambda: survivor.dead, "it ends")
+    return {str(row.id) for row in done}
+
+
+@pytest.mark.requirement("C16", "E1", "E2")
+async def test_workers_that_are_killed_at_full_speed_lose_nothing_and_repeat_what_was_on_its_way(
+    engine: AsyncEngine, distant_mailbox: Mailbox, fleet: Fleet
+) -> None:
+    records: list[OutboxRecord] = []
+    done: set[str] = set()
+    await distant_mailbox.declare()
+    fleet.configure(
+        broker=distant_mailbox.url,
+        exchange=distant_mailbox.name,
+        batch_size=BATCH,
+        lease=2.0,
+        poll=0.1,
+    )
+    for _ in range(ROUNDS):
+        more = records_of_keys(KEYS, EACH)
+        records += more
+        await save(engine, more)
+        settled_before = await kill_one(engine, distant_mailbox, fleet)
+        done |= settled_before & {str(each.id) for each in more}
+
+    found = await distant_mailbox.empty()
+    assert records_in(found) == {str(each.id) for each in records}
+    assert out_of_order(found) == []
+    again = [entry.record for _, entry in repeats(found)]
+    assert len(again) <= ROUNDS * MOST_HELD
+    assert len(again) == len(set(again))  # each is on its way in one killed worker only
+    assert not done & set(again)
+    assert await blocked_keys(engine) == []
+    assert {row.retry_count for row in await rows(engine)} == {0}

@@ -1,0 +1,45 @@
+"""The README and the docs, taken apart: snippets, and commands with what they print."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SNIPPET = re.compile(r"^( *)```python\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PROMPT = re.compile(r"^\$ ", re.MULTILINE)
+CONTINUED = re.compile(r"\s*\\\n\s*")
+NOTE = re.compile(r"\s+# .*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What somebody types, and what is said to come of it; nothing if the page does not say."""
+
+    words: str
+    printed: str
+
+    @property
+    def stays(self) -> bool:
+        """Whether it runs until it is told to stop."""
+        return self.words.startswith("postroom worker") and "--once" not in self.words
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def snippets(page: Path) -> list[str]:
+    return [match[2] for match in SNIPPET.finditer(page.read_text())]
+
+
+def commands(page: Path) -> list[Command]:
+    """Give what a page tells to type, as far as it is ours."""
+    blocks = "".join(match[1] for match in CONSOLE.finditer(page.read_text()))
+    typed = [CONTINUED.sub(" ", each).partition("\n") for each in PROMPT.split(blocks)]
+    return [
+        Command(NOTE.sub("", words), printed)
+        for words, _, printed in typed
+        if words.startswith(("postroom ", "python shop.py"))
+    ]

@@ -1,0 +1,82 @@
+"""Every `postroom` command of the README and the docs runs, and prints what the page says."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from sqlalchemy import MetaData, create_engine, make_url
+
+from postroom import Outbox, OutboxRecord
+from postroom.publishers.rabbitmq.address import Address
+from tests.docs.pages import PAGES, Command, commands, name, snippets
+
+BIN = Path(sys.executable).parent
+DATABASE, BROKER = "postgresql://app:secret@db:5432/shop", "amqp://app:secret@mq:5672/shop"
+"""How the docs call them."""
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
+BEGUN = ": delivers from "
+
+
+class DocsRecord(OutboxRecord):
+    pass
+
+
+docs_outbox = Outbox(MetaData(), record=DocsRecord)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=name)
+def test_a_page_s_commands_print_what_it_says(
+    page: Path, tmp_path: Path, database_url: str, rabbitmq_url: str
+) -> None:
+    create_tables(database_url)
+    (tmp_path / "shop.py").write_text("\n\n".join(snippets(page)))
+    urls = {"DATABASE_URL": database_url, "RABBITMQ_URL": rabbitmq_url}
+    for command in commands(page):
+        words = command.words.replace(DATABASE, database_url).replace(BROKER, rabbitmq_url)
+        printed = run(words, command, tmp_path, urls)
+        if command.printed:
+            assert in_the_docs(printed, database_url, rabbitmq_url) == command.printed
+
+
+def create_tables(database_url: str) -> None:
+    engine = create_engine(make_url(database_url).set(drivername="postgresql+psycopg"))
+    with engine.begin() as connection:
+        docs_outbox.create_tables(connection)
+    engine.dispose()
+
+
+def run(words: str, command: Command, folder: Path, urls: Mapping[str, str]) -> str:
+    """Run a command to its end; one that would stay is told to stop once it has begun."""
+    with subprocess.Popen(
+        ["sh", "-c", f"exec {words}"],
+        cwd=folder,
+        env=os.environ | urls | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        printed = ""
+        for line in process.stdout:
+            printed += line
+            if command.stays and BEGUN in line:
+                process.send_signal(signal.SIGTERM)
+                break
+        rest = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, f"{words}\n{printed}{rest}"
+    return printed
+
+
+def in_the_docs(printed: str, database_url: str, rabbitmq_url: str) -> str:
+    """Give servers and times the names that the docs give them."""
+    database = make_url(database_url)
+    port = f":{database.port}" if database.port else ""
+    here = f"database `{database.database}` at {database.host}{port}"
+    printed = printed.replace(here, "database `shop` at db:5432")
+    printed = printed.replace(str(Address.parse(rabbitmq_url)), "mq:5672/shop")
+    return MOMENT.sub("2026-01-31T12:00:00.000Z", printed)

@@ -1,0 +1,249 @@
+"""A broker that refuses, or is none: what the publisher makes of it, and says about it."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+from yarl import URL
+
+from postroom import Health, HealthStatus, OutboxRelay, UntypedEvent
+from postroom.errors import Outage
+from postroom.publishers.rabbitmq import RabbitMQPublisher, Route
+from postroom.testing import FakeClock
+from tests.support.broker import Broker
+from tests.support.rabbitmq import User, temporary_user
+from tests.support.rows import all_delivered, all_delivered_by, rows, save, until
+from tests.support.shop import outbox
+from tests.support.waiting import eventually
+
+SECRET = "hunter2-hunter2"
+LATER = timedelta(seconds=31)
+"""Longer than what is postponed waits, and than a pause in an outage."""
+
+
+@pytest.fixture(scope="module")
+def user(rabbitmq_url: str) -> Iterator[User]:
+    with temporary_user(rabbitmq_url) as user:
+        yield user
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+def noted(name: str, key: str = "a") -> UntypedEvent:
+    return UntypedEvent(event_type=name, aggregate_type="note", aggregate_id=key, payload={})
+
+
+async def refusal(publisher: RabbitMQPublisher, engine: AsyncEngine, *secrets: str) -> str:
+    """Give what the publisher says when it is opened: at once, in one line, with no secret."""
+    with pytest.raises(Outage) as caught:
+        async with asyncio.timeout(4):
+            await publisher.open(outbox, engine)
+    await publisher.close()
+    text = str(caught.value)
+    assert "\n" not in text
+    assert str(publisher.address) in text
+    for secret in secrets:
+        assert secret not in text
+    return text
+
+
+# -- nobody who could be asked
+
+
+@pytest.mark.requirement("E10")
+async def test_a_wrong_password_is_an_outage_that_names_the_user(
+    engine: AsyncEngine, rabbitmq_url: str
+) -> None:
+    url = str(URL(rabbitmq_url).with_password(SECRET))
+    text = await refusal(RabbitMQPublisher(url, exchange="amq.topic"), engine, SECRET)
+    assert "refused the login of `guest`" in text
+    assert "Check the user, the password and the vhost" in text
+
+
+async def test_an_unknown_vhost_is_an_outage_that_names_it(
+    engine: AsyncEngine, rabbitmq_url: str
+) -> None:
+    url = str(URL(rabbitmq_url).with_path("/no-such-vhost"))
+    text = await refusal(RabbitMQPublisher(url, exchange="amq.topic"), engine, "guest:guest")
+    assert "the vhost `no-such-vhost`" in text
+    assert "Check that it exists" in text
+
+
+async def test_a_vhost_that_is_not_the_users_is_an_outage(engine: AsyncEngine, user: User) -> None:
+    url = str(URL(user.url).with_path("/%2F", encoded=True))  # of others
+    text = await refusal(RabbitMQPublisher(url, exchange="amq.topic"), engine, user.password)
+    assert f"refused `{user.name}` the vhost `/`" in text
+
+
+async def test_nobody_who_listens_is_an_outage(engine: AsyncEngine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    publisher = RabbitMQPublisher(f"amqp://me:{SECRET}@127.0.0.1:{port}/v", exchange="e")
+    text = await refusal(publisher, engine, SECRET)
+    assert text.startswith(f"cannot reach RabbitMQ at 127.0.0.1:{port}/v: ")
+
+
+async def test_a_host_that_nobody_knows_is_an_outage(engine: AsyncEngine) -> None:
+    publisher = RabbitMQPublisher(f"amqp://me:{SECRET}@no.such.host.invalid/v", exchange="e")
+    text = await refusal(publisher, engine, SECRET)
+    assert text.startswith("cannot reach RabbitMQ at no.such.host.invalid:5672/v: ")
+
+
+@asynccontextmanager
+async def stranger(greeting: bytes, *, stays: bool = True) -> AsyncIterator[str]:
+    """Give the URL of a server that is no broker: it says something, and listens, or hangs up."""
+
+    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(greeting)
+        while stays and await reader.read(1024):
+            pass
+        writer.close()
+
+    server = await asyncio.start_server(meet, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        yield f"amqp://me:{SECRET}@127.0.0.1:{port}/v"
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"220 mail.example ESMTP ready\r\n",
+        b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"AMQP\x00\x00\x09\x01",
+        b"AMQP\x03\x01\x00\x00",
+        bytes(range(256)),
+        b"\x01\x00\x00\x00\x00\x00\x04\x00\x0a\x00\x0a\xce",  # Connection.Start, cut short
+        b"\x01\x00\x00\x00\x00\x00\x04\x7f\x7f\x7f\x7f\xce",  # a method that there is not
+        b"\x01\x00\x00\x00\x00\x00\x04\x00\x0a\x00\x0a\x00",  # a frame without its end
+        b"\x01\x00\x00\x00\x00\x00\x00\xce",  # a method that is none
+        b"\x09\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\xce",  # a kind of frame that there is not
+        b"\x03\x00\x00\x00\x00\x00\x04body\xce",  # a body of nothing
+        b"\x08\x00\x00\x00\x00\x00\x00\xce\x02\x00\x00\x00\x00\x00\x01\x00\xce",
+    ],
+)
+async def test_a_port_that_speaks_no_amqp_is_an_outage(
+    engine: AsyncEngine, greeting: bytes
+) -> None:
+    async with stranger(greeting) as url:
+        text = await refusal(RabbitMQPublisher(url, exchange="e"), engine, SECRET)
+    assert text.startswith("cannot use RabbitMQ at 127.0.0.1:")
+
+
+@pytest.mark.parametrize("greeting", [b"", b"hi", b"\x01\x00\x00\x00\x00\x00\x09\x00\x0a"])
+async def test_a_port_that_hangs_up_is_an_outage(engine: AsyncEngine, greeting: bytes) -> None:
+    async with stranger(greeting, stays=False) as url:
+        await refusal(RabbitMQPublisher(url, exchange="e"), engine, SECRET)
+
+
+@pytest.mark.parametrize("greeting", [b"", b"hi", b"\x08\x00\x00\x00\x00\x00\x00\xce"])
+async def test_a_port_that_says_nothing_more_is_an_outage_before_long(
+    engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch, greeting: bytes
+) -> None:
+    monkeypatch.setattr("postroom.publishers.rabbitmq.connection.ANSWER_WITHIN", 0.2)
+    async with stranger(greeting) as url:
+        text = await refusal(RabbitMQPublisher(url, exchange="e"), engine, SECRET)
+    assert "did not answer within" in text
+
+
+@pytest.mark.requirement("E10")
+async def test_a_relay_waits_for_its_broker_and_its_health_shows_no_password(
+    engine: AsyncEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with stranger(b"220 mail.example ESMTP ready\r\n") as url:
+        relay = OutboxRelay(outbox, engine, RabbitMQPublisher(url, exchange="e"))
+        await save(engine, noted("n"))
+        async with relay.running():
+            await eventually(lambda: relay.health.status == HealthStatus.DEGRADED)
+            reason = str(relay.health.reason)
+    assert "cannot use RabbitMQ at 127.0.0.1" in reason
+    assert [each.retry_count for each in await rows(engine)] == [0]
+    assert SECRET not in reason + caplog.text
+
+
+# -- what a user may not
+
+
+async def test_an_exchange_that_the_user_may_not_write_to_is_an_outage_until_it_may(
+    engine: AsyncEngine, broker: Broker, user: User, clock: FakeClock
+) -> None:
+    exchange = broker.exchange(broker.name("e"))
+    queue = broker.queue(broker.name("q"), "#", exchange=exchange)
+    user.may(write="^other$")
+    relay = OutboxRelay(outbox, engine, RabbitMQPublisher(user.url, exchange=exchange), clock=clock)
+    await save(engine, *(noted("n", key=str(n)) for n in range(20)))
+    async with relay.running():
+        await eventually(lambda: relay.health.status == HealthStatus.DEGRADED)
+        assert f"access to exchange '{exchange}'" in str(relay.health.reason)
+        assert {(each.retry_count, each.status) for each in await rows(engine)} == {(0, "pending")}
+        user.may(write=f"^{exchange}$")
+        await until(engine, all_delivered_by(clock))
+        await eventually(lambda: relay.health == Health(status=HealthStatus.OK))
+    assert broker.waiting(queue) == 20
+
+
+async def test_a_routes_exchange_that_the_user_may_not_write_to_holds_up_nobody_else(
+    engine: AsyncEngine, broker: Broker, user: User, clock: FakeClock
+) -> None:
+    own, shut = broker.exchange(broker.name("own")), broker.exchange(broker.name("shut"))
+    queue = broker.queue(broker.name("q"), "#", exchange=own)
+    broker.bind(queue, shut, "#")
+    user.may(write=f"^{own}$")
+    routes = {"secret": Route(exchange=shut)}
+    publisher = RabbitMQPublisher(user.url, exchange=own, routes=routes)
+    relay = OutboxRelay(outbox, engine, publisher, clock=clock)
+    types = ["secret" if n % 20 == 7 else "open" for n in range(60)]
+    await save(engine, *(noted(each, key=str(n)) for n, each in enumerate(types)))
+    await relay.run_once()
+    found = await rows(engine)
+    assert [each.delivered for each in found] == [each == "open" for each in types]
+    waiting = [each for each in found if not each.delivered]
+    assert {(each.retry_count, each.status) for each in waiting} == {(0, "pending")}
+    assert all(f"access to exchange '{shut}'" in str(each.error_message) for each in waiting)
+    assert {each.type for each in broker.take(queue)} == {"open"}
+
+    user.may(write=f"^({own}|{shut})$")
+    clock.advance(LATER)
+    await relay.run_once()
+    assert all_delivered(await rows(engine))
+    assert [each.type for each in broker.take(queue)] == ["secret"] * 3
+
+
+async def test_a_routing_key_that_the_user_may_not_use_holds_up_nobody_else(
+    engine: AsyncEngine, broker: Broker, user: User, clock: FakeClock
+) -> None:
+    exchange = broker.exchange(broker.name("e"))
+    queue = broker.queue(broker.name("q"), "#", exchange=exchange)
+    user.may(write=".*")
+    user.may_publish(exchange, r"^open\.")
+    relay = OutboxRelay(outbox, engine, RabbitMQPublisher(user.url, exchange=exchange), clock=clock)
+    types = ["secret.note" if n % 20 == 7 else "open.note" for n in range(60)]
+    await save(engine, *(noted(each, key=str(n)) for n, each in enumerate(types)))
+    await save(engine, noted("open.note", key="7"))  # waits for the one before it
+    async with relay.running():
+        found = await until(engine, lambda now: sum(each.delivered for each in now) >= 57)
+        await eventually(lambda: relay.idle)
+        assert relay.health == Health(status=HealthStatus.OK)
+        found = await rows(engine)
+        assert [each.delivered for each in found] == [
+            *(each == "open.note" for each in types),
+            False,
+        ]
+        waiting = [each for each in found if each.event_type == "secret.note"]
+        assert {(each.retry_count, each.status) for each in waiting} == {(0, "pending")}
+        assert all("access to topic 'secret.note'" in str(each.error_message) for each in waiting)
+        assert {each.type for each in broker.take(queue)} == {"open.note"}
+        user.may_publish(exchange, ".*")
+        await until(engine, all_delivered_by(clock))
+    assert sorted(each.routing_key for each in broker.take(queue)) == [
+        "open.note",
+        *["secret.note"] * 3,
+    ]

@@ -1,0 +1,325 @@
+"""A topology on a real broker: declared, left alone when it is there, refused when it clashes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+from yarl import URL
+
+from postroom import HealthStatus, OutboxRelay, UntypedEvent
+from postroom.errors import ConfigurationError, Outage
+from postroom.publishers.base import DELIVERED
+from postroom.publishers.rabbitmq import Binding, Exchange, Queue, RabbitMQPublisher, Topology
+from tests.support.broker import Broker
+from tests.support.claims import claimed
+from tests.support.rows import save
+from tests.support.shop import outbox
+from tests.support.waiting import eventually
+
+MESSAGING = Topology(
+    exchanges=[Exchange("messaging"), Exchange("messaging.dlx")],
+    queues=[
+        Queue(
+            "group_message_processing",
+            [Binding("messaging", "group_message.*")],
+            dead_letter="messaging.dlx",
+        ),
+        Queue(
+            "scheduled_message_processing",
+            [Binding("messaging", "scheduled_message.*")],
+            dead_letter="messaging.dlx",
+        ),
+        Queue("messaging_audit", [Binding("messaging", "#")]),
+        Queue("messaging.dlq", [Binding("messaging.dlx", "#")]),
+    ],
+)
+Opened = Callable[..., Awaitable[RabbitMQPublisher]]
+
+
+@pytest.fixture
+async def opened(rabbitmq_url: str, broker: Broker, engine: AsyncEngine) -> AsyncIterator[Opened]:
+    """Open publishers with a topology, and clear away what they declare."""
+    publishers = []
+
+    async def open_one(topology: Topology, exchange: str = "amq.topic") -> RabbitMQPublisher:
+        broker.owns(
+            exchanges=tuple(each.name for each in topology.exchanges),
+            queues=tuple(each.name for each in topology.queues),
+        )
+        publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange, topology=topology)
+        publishers.append(publisher)
+        await publisher.open(outbox, engine)
+        return publisher
+
+    yield open_one
+    for publisher in publishers:
+        await publisher.close()
+
+
+def noted(event_type: str) -> UntypedEvent:
+    return UntypedEvent(event_type=event_type, payload={})
+
+
+@pytest.mark.requirement("C12")
+async def test_the_messaging_topology_is_there_when_the_relay_starts(
+    engine: AsyncEngine, broker: Broker, rabbitmq_url: str
+) -> None:
+    broker.owns(
+        exchanges=("messaging", "messaging.dlx"),
+        queues=tuple(each.name for each in MESSAGING.queues),
+    )
+    publisher = RabbitMQPublisher(rabbitmq_url, exchange="messaging", topology=MESSAGING)
+    types = ["group_message.created", "scheduled_message.paused", "something.else"]
+    await save(engine, *map(noted, types))
+    tally = await OutboxRelay(outbox, engine, publisher).run_once()
+    assert (tally.delivered, tally.retried) == (3, 0)
+
+    def took(queue: str) -> list[str]:
+        return sorted(each.routing_key for each in broker.take(queue))
+
+    assert took("group_message_processing") == ["group_message.created"]
+    assert took("scheduled_message_processing") == ["scheduled_message.paused"]
+    assert took("messaging_audit") == types
+    assert took("messaging.dlq") == []
+    # Declared once more, by another client: it would fail if anything were otherwise.
+    for exchange in ("messaging", "messaging.dlx"):
+        broker.exchange(exchange, "topic")
+    for queue in ("group_message_processing", "scheduled_message_processing"):
+        broker.queue(queue, dead_letter_exchange="messaging.dlx")
+    for queue in ("messaging_audit", "messaging.dlq"):
+        broker.queue(queue)
+
+
+@pytest.mark.requirement("C12")
+@pytest.mark.parametrize("kind", ["group_message", "scheduled_message"])
+async def test_what_a_consumer_rejects_arrives_in_the_dead_letter_queue(
+    opened: Opened, broker: Broker, kind: str
+) -> None:
+    publisher = await opened(MESSAGING, "messaging")
+    record = claimed(noted(f"{kind}.created"))
+    assert await publisher.publish([record]) == [DELIVERED]
+    broker.reject(f"{kind}_processing")
+    [dead] = await broker.consume("messaging.dlq", 1)
+    assert (dead.exchange, dead.routing_key) == ("messaging.dlx", f"{kind}.created")
+    assert dead.message_id == str(record.id)
+    assert dead.headers["x-death"][0]["queue"] == f"{kind}_processing"
+
+
+async def test_what_overflows_is_dead_lettered_too(opened: Opened, broker: Broker) -> None:
+    name = broker.name("short")
+    topology = Topology(
+        exchanges=[Exchange(name), Exchange(f"{name}.dlx", "fanout")],
+        queues=[
+            Queue(name, [Binding(name)], dead_letter=f"{name}.dlx", max_length=1),
+            Queue(f"{name}.dlq", [Binding(f"{name}.dlx", "")]),
+        ],
+    )
+    publisher = await opened(topology, name)
+    records = [claimed(noted(f"n.{number}")) for number in range(3)]
+    for record in records:
+        await publisher.publish([record])
+    dead = await broker.consume(f"{name}.dlq", 2)
+    assert [each.message_id for each in dead] == [str(each.id) for each in records[:2]]
+
+
+@pytest.mark.requirement("C12")
+async def test_declaring_it_again_changes_nothing(opened: Opened, broker: Broker) -> None:
+    publisher = await opened(MESSAGING, "messaging")
+    await publisher.publish([claimed(noted("group_message.created"))])
+    again = await opened(MESSAGING, "messaging")
+    assert broker.waiting("group_message_processing") == 1
+    assert broker.waiting("messaging_audit") == 1
+    assert await again.publish([claimed(noted("group_message.created"))]) == [DELIVERED]
+    assert broker.waiting("group_message_processing") == 2
+
+
+@pytest.mark.requirement("C12")
+async def test_several_may_declare_it_at_once(opened: Opened, broker: Broker) -> None:
+    publishers = await asyncio.gather(*(opened(MESSAGING, "messaging") for _ in range(4)))
+    for publisher in publishers:
+        await publisher.publish([claimed(noted("group_message.created"))])
+    assert broker.waiting("group_message_processing") == 4
+
+
+async def test_every_kind_of_exchange_and_queue_can_be_declared(
+    opened: Opened, broker: Broker
+) -> None:
+    name = broker.name("all")
+    topology = Topology(
+        exchanges=[
+            Exchange(f"{name}.topic", alternate=f"{name}.rest"),
+            Exchange(f"{name}.rest", "fanout"),
+            Exchange(f"{name}.direct", "direct", durable=False),
+            Exchange(f"{name}.headers", "headers"),
+        ],
+        queues=[
+            Queue(f"{name}.quorum", [Binding(f"{name}.topic", "wanted")], type="quorum"),
+            Queue(f"{name}.rest", [Binding(f"{name}.rest")], durable=False),
+            Queue(
+                f"{name}.some",
+                [
+                    Binding(f"{name}.direct", "key"),
+                    Binding(
+                        f"{name}.headers", arguments={"x-match": "any", "event_type": "wanted"}
+                    ),
+                ],
+                max_length=5,
+                overflow="reject-publish",
+                arguments={"x-single-active-consumer": True, "x-max-priority": 3},
+            ),
+        ],
+    )
+    publisher = await opened(topology, f"{name}.topic")
+    records = [claimed(noted("wanted")), claimed(noted("unwanted"))]
+    assert list(await publisher.publish(records)) == [DELIVERED, DELIVERED]
+    await opened(topology, f"{name}.topic")
+    by_headers = await opened(topology, f"{name}.headers")
+    assert await by_headers.publish([records[0]]) == [DELIVERED]
+    queues = [f"{name}.{each}" for each in ("quorum", "rest", "some")]
+    taken = [(await broker.consume(queue, 1))[0].type for queue in queues]
+    assert taken == ["wanted", "unwanted", "wanted"]
+    broker.queue(queues[0], queue_type="quorum")  # fails if it is of another type
+
+
+async def test_all_that_clashes_is_named_in_one_error_and_nothing_is_changed(
+    engine: AsyncEngine, rabbitmq_url: str, broker: Broker
+) -> None:
+    name = broker.name("clash")
+    broker.exchange(f"{name}.direct", "direct")
+    broker.queue(f"{name}.plain")
+    broker.queue(f"{name}.short", max_length=1)
+    broker.publish("", f"{name}.plain")
+    topology = Topology(
+        exchanges=[Exchange(f"{name}.direct", "topic"), Exchange(f"{name}.new")],
+        queues=[
+            Queue(f"{name}.plain", dead_letter=f"{name}.new"),
+            Queue(f"{name}.short", max_length=2),
+            Queue(f"{name}.fine", [Binding(f"{name}.new"), Binding(f"{name}.gone")]),
+        ],
+    )
+    broker.owns(exchanges=(f"{name}.new",), queues=(f"{name}.fine",))
+    url = str(URL(rabbitmq_url).with_password("guest"))
+    publisher = RabbitMQPublisher(url, exchange="amq.topic", topology=topology)
+    with pytest.raises(ConfigurationError) as caught:
+        await publisher.open(outbox, engine)
+    await publisher.close()
+    text = str(caught.value)
+    for clash in (
+        f"exchange `{name}.direct`",
+        f"queue `{name}.plain`",
+        f"queue `{name}.short`",
+        f"exchange `{name}.gone` is not there",
+    ):
+        assert clash in text
+    assert "inequivalent arg 'x-max-length'" in text
+    assert f"`{name}.new`" not in text.replace(f"x-dead-letter-exchange' of value '{name}.new'", "")
+    assert str(publisher.address) in text
+    assert "guest" not in text
+    assert "Change the topology, or what is on the broker" in text
+    assert broker.waiting(f"{name}.plain") == 1
+    broker.exchange(f"{name}.direct", "direct")  # fails if it is of another type now
+
+
+async def test_an_exchange_of_others_that_is_missing_is_named(
+    opened: Opened, broker: Broker
+) -> None:
+    name = broker.name("mine")
+    topology = Topology(
+        exchanges=[Exchange(name, alternate=f"{name}.rest")],
+        queues=[Queue(name, [Binding(f"{name}.theirs")], dead_letter=f"{name}.dlx")],
+    )
+    with pytest.raises(ConfigurationError) as caught:
+        await opened(topology, name)
+    for missing in ("theirs", "dlx", "rest"):
+        assert f"exchange `{name}.{missing}` is not there" in str(caught.value)
+        assert not broker.exists(exchange=f"{name}.{missing}")
+
+
+async def test_an_exchange_of_others_is_left_as_it_is(opened: Opened, broker: Broker) -> None:
+    name = broker.name("mine")
+    theirs = broker.exchange(f"{name}.theirs", "fanout")
+    topology = Topology(queues=[Queue(name, [Binding(theirs)], dead_letter=theirs)])
+    publisher = await opened(topology, theirs)
+    assert await publisher.publish([claimed(noted("x"))]) == [DELIVERED]
+    assert broker.waiting(name) == 1
+    broker.exchange(theirs, "fanout")  # fails if it is of another type now
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        Topology(exchanges=[Exchange("größe")]),
+        Topology(exchanges=[Exchange("x" * 256)]),
+        Topology(exchanges=[Exchange("amq.mine")]),
+        Topology(exchanges=[Exchange("mine", "no-such-type")]),
+        Topology(queues=[Queue("mine", arguments={"x-odd": object()})]),
+        Topology(queues=[Queue("mine", max_length=-1)]),
+        Topology(queues=[Queue("mine", max_length=2**70)]),
+        Topology(queues=[Queue("mine", [Binding("")])]),
+        Topology(queues=[Queue("mine", [Binding("amq.topic", "k" * 256)])]),
+    ],
+    ids=[
+        "no name that is sent",
+        "too long a name",
+        "a reserved name",
+        "no type",
+        "no value",
+        "too little",
+        "too much",
+        "no exchange",
+        "too long a key",
+    ],
+)
+async def test_what_cannot_be_declared_is_a_mistake_in_the_set_up_that_is_named(
+    engine: AsyncEngine, broker: Broker, rabbitmq_url: str, part: Topology
+) -> None:
+    broker.owns(queues=("mine",))
+    publisher = RabbitMQPublisher(rabbitmq_url, exchange="amq.topic", topology=part)
+    with pytest.raises(ConfigurationError) as caught:
+        await publisher.open(outbox, engine)
+    await publisher.close()
+    [name] = [each.name for each in part.exchanges] or [each.name for each in part.queues]
+    assert name[:20] in str(caught.value)
+
+
+async def test_a_relay_does_not_start_with_a_topology_that_clashes(
+    engine: AsyncEngine, broker: Broker, rabbitmq_url: str
+) -> None:
+    name = broker.exchange(broker.name("e"), "direct")
+    topology = Topology(exchanges=[Exchange(name)])
+    publisher = RabbitMQPublisher(rabbitmq_url, exchange=name, topology=topology)
+    relay = OutboxRelay(outbox, engine, publisher)
+    with pytest.raises(ConfigurationError, match=name):
+        await relay.run()
+    assert relay.health.status == HealthStatus.STOPPED
+
+
+async def test_without_a_topology_nothing_is_declared(
+    engine: AsyncEngine, broker: Broker, rabbitmq_url: str
+) -> None:
+    name = broker.name("absent")
+    publisher = RabbitMQPublisher(rabbitmq_url, exchange=name)
+    with pytest.raises(Outage, match=f"exchange `{name}` does not exist.*Declare it"):
+        await publisher.open(outbox, engine)
+    await publisher.close()
+    assert not broker.exists(exchange=name)
+
+
+async def test_a_new_part_of_a_topology_is_added_to_what_is_there(
+    opened: Opened, broker: Broker
+) -> None:
+    name = broker.name("grown")
+    small = Topology(exchanges=[Exchange(name)], queues=[Queue(f"{name}.a", [Binding(name, "a")])])
+    await opened(small, name)
+    grown = replace(
+        small,
+        queues=[
+            Queue(f"{name}.a", [Binding(name, "a"), Binding(name, "b")]),
+            Queue(f"{name}.b", [Binding(name, "b")]),
+        ],
+    )
+    publisher = await opened(grown, name)
+    assert await publisher.publish([claimed(noted("b"))]) == [DELIVERED]
+    await eventually(lambda: broker.waiting(f"{name}.a") == broker.waiting(f"{name}.b") == 1)

@@ -1,0 +1,307 @@
+"""What keeps a worker from its work: one line that says what, where and what to try, and a code."""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import Engine, MetaData, make_url, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+from yarl import URL
+
+from postroom import Outbox, OutboxRecord
+from tests.chaos.server import private_server
+from tests.integration.conftest import SECRET
+from tests.support.broker import Broker
+from tests.support.command import ROOT, Commands
+from tests.support.proxy import HOST
+
+USAGE, DATABASE, SCHEMA, BROKER = 2, 3, 4, 5
+HIDE = """
+import os, sys
+
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == os.environ["HIDDEN"]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Hide())
+"""
+
+
+class DriftedRecord(OutboxRecord):
+    pass
+
+
+drifted = Outbox(MetaData(), table="drifted", record=DriftedRecord)
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that nobody can listen on while this lasts, and nobody answers."""
+    with socket.socket() as holder:
+        holder.bind((HOST, 0))
+        yield holder.getsockname()[1]
+
+
+async def complaint(postroom: Commands, code: int, *words: str, **environment: str) -> str:
+    """Give what the worker says, without the name that each line begins with."""
+    line = await postroom("worker", *words, **environment).complaint(code)
+    assert line.startswith("postroom worker: ")
+    assert "Traceback" not in line
+    assert line.endswith((".", "'", ")"))
+    return line.removeprefix("postroom worker: ")
+
+
+# -- usage
+
+
+async def test_nothing_to_deliver(postroom: Commands) -> None:
+    line = await complaint(postroom, USAGE)
+    assert "postroom worker app.outbox:relay" in line
+    assert "--database" in line
+    assert "DATABASE_URL" in line
+
+
+@pytest.mark.parametrize(
+    ("url", "remedy"),
+    [
+        (f"postgresql//ann:{SECRET}@db", "Its form is postgresql://user:password@host"),
+        (f"mysql://ann:{SECRET}@db/shop", "The URL's form is postgresql://user:password@host"),
+        ("postgresql://ann:half@ahunter2@db/shop", "%40"),
+    ],
+    ids=["unparsable", "another database", "an @ in the password"],
+)
+async def test_a_url_of_a_database_that_makes_no_sense(
+    postroom: Commands, url: str, remedy: str
+) -> None:
+    line = await complaint(postroom, USAGE, DATABASE_URL=url)
+    assert remedy in line
+    assert "hunter2" not in line
+
+
+@pytest.mark.parametrize("url", ["http://guest:{}@mq/", "amqp://guest:{}@mq:port/"])
+async def test_a_url_of_a_broker_that_makes_no_sense(
+    postroom: Commands, database_url: str, url: str
+) -> None:
+    environment = {"DATABASE_URL": database_url, "RABBITMQ_URL": url.format(SECRET)}
+    line = await complaint(postroom, USAGE, **environment)
+    assert "Its form is amqp://user:password@host:5672/vhost" in line
+
+
+async def test_a_module_that_is_not_there(postroom: Commands, tmp_path: Path) -> None:
+    line = await complaint(postroom, USAGE, "no_such_shop:relay")
+    assert line == f"there is no module 'no_such_shop', neither installed nor in {tmp_path}."
+
+
+async def test_a_flag_that_the_relay_of_a_module_has_been_told(postroom: Commands) -> None:
+    line = await complaint(postroom, USAGE, "shop:relay", "--batch-size", "5")
+    assert line.startswith("--batch-size is for a worker that is made from URLs.")
+
+
+@pytest.mark.parametrize(
+    ("hidden", "extra"), [("pamqp", "rabbitmq"), ("asyncpg", "postgres"), ("aiosqlite", "sqlite")]
+)
+async def test_a_missing_extra(postroom: Commands, hidden: str, extra: str) -> None:
+    postroom.write("hide/sitecustomize.py", HIDE)
+    postroom.write("shop.db", "")
+    url = "sqlite:///shop.db" if extra == "sqlite" else "postgresql://db/shop"
+    environment = {"PYTHONPATH": "hide", "HIDDEN": hidden, "DATABASE_URL": url}
+    line = await complaint(postroom, USAGE, **environment)
+    assert line.startswith(f"{hidden}")
+    assert line.endswith(f"is not installed. Run: pip install 'postroom[{extra}]'")
+
+
+@pytest.mark.parametrize("hidden", ["typer", "rich"])
+async def test_the_missing_extra_of_the_command_itself(postroom: Commands, hidden: str) -> None:
+    postroom.write("hide/sitecustomize.py", HIDE)
+    line = await postroom("worker", PYTHONPATH="hide", HIDDEN=hidden).complaint(USAGE)
+    assert line.startswith("postroom")
+    assert "pip install 'postroom[cli]'" in line
+
+
+async def test_two_flags_that_do_not_go_together(postroom: Commands) -> None:
+    line = await complaint(postroom, USAGE, "shop:relay", "--once", "--wait")
+    assert "--once" in line
+    assert "--wait" in line
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+async def test_an_error_that_nobody_foresaw_is_in_the_log_as_it_is(
+    postroom: Commands, style: str
+) -> None:
+    postroom.write("shop.py", "def relay():\n    raise LookupError('no settings')\n")
+    worker = postroom("worker", "shop:relay", "--log-format", style)
+    assert await worker.code() == 1
+    logged = json.loads(worker.err)["exception"] if style == "json" else worker.err
+    assert logged.splitlines()[-1] == "LookupError: no settings"
+    assert 'shop.py", line 2' in logged
+
+
+# -- the database
+
+
+async def test_a_database_that_does_not_answer(postroom: Commands, closed_port: int) -> None:
+    url = URL(f"postgresql://ann@{HOST}:{closed_port}/shop").with_password(SECRET)
+    line = await complaint(postroom, DATABASE, DATABASE_URL=str(url))
+    assert line.startswith(f"cannot use database `shop` at {HOST}:{closed_port}: ")
+    assert "Check the URL, the user" in line
+
+
+async def test_an_option_that_the_driver_does_not_know(
+    postroom: Commands, database_url: str
+) -> None:
+    url = f"{database_url}?no_such_option=1"
+    line = await complaint(postroom, DATABASE, DATABASE_URL=url)
+    assert "no_such_option" in line
+
+
+async def test_a_file_of_sqlite_that_is_not_there_is_not_made(
+    postroom: Commands, tmp_path: Path
+) -> None:
+    line = await complaint(postroom, DATABASE, "--database", "sqlite:///no_such_shop.db")
+    assert "no_such_shop.db" in line
+    assert not (tmp_path / "no_such_shop.db").exists()
+
+
+async def test_a_host_that_nobody_knows(postroom: Commands) -> None:
+    url = URL("postgresql://ann@no-such-host.invalid/shop").with_password(SECRET)
+    line = await complaint(postroom, DATABASE, "--database", str(url))
+    assert line.startswith("cannot use database `shop` at no-such-host.invalid: ")
+
+
+async def test_a_database_that_is_not_there(postroom: Commands, database_url: str) -> None:
+    url = make_url(database_url).set(database="no_such_shop")
+    line = await complaint(
+        postroom, DATABASE, DATABASE_URL=url.render_as_string(hide_password=False)
+    )
+    assert 'database "no_such_shop" does not exist' in line
+
+
+async def test_a_wrong_password_of_the_database(postroom: Commands) -> None:
+    with private_server() as server:
+        server.ask_for_password("ann", SECRET)
+        url = URL(f"postgresql://ann@{HOST}:{server.port}/postgres")
+        wrong = str(url.with_password(f"{SECRET} or not"))
+        line = await complaint(postroom, DATABASE, DATABASE_URL=wrong)
+        right = str(url.with_password(SECRET))
+        assert "no table" in await complaint(postroom, SCHEMA, DATABASE_URL=right)
+    assert 'password authentication failed for user "ann"' in line
+    assert "Check the URL, the user and the password." in line
+
+
+# -- its tables
+
+
+async def test_a_table_that_is_not_there(postroom: Commands, database_url: str) -> None:
+    line = await complaint(postroom, SCHEMA, "--database", database_url, "--table", "letters")
+    name = make_url(database_url).database
+    assert line.startswith(f"no table `letters` in database `{name}` at {HOST}")
+    assert "alembic upgrade head" in line
+
+
+async def test_tables_of_another_version(
+    postroom: Commands, database_url: str, sync_engine: Engine
+) -> None:
+    with sync_engine.begin() as connection:
+        drifted.create_tables(connection)
+        connection.execute(text("ALTER TABLE drifted DROP COLUMN headers"))
+    words = ["--database", database_url, "--table", "drifted"]
+    line = await complaint(postroom, SCHEMA, *words)
+    assert "`headers`" in line
+    assert "`drifted`" in line
+    assert "upgrade" in line
+
+
+async def test_tables_that_the_user_may_not_use(
+    postroom: Commands, database_url: str, sync_engine: Engine, rabbitmq_url: str
+) -> None:
+    url = make_url(database_url).set(username=f"stranger_{uuid4().hex[:12]}")
+    with stranger(sync_engine, url.username or ""):
+        environment = {
+            "DATABASE_URL": url.render_as_string(hide_password=False),
+            "RABBITMQ_URL": rabbitmq_url,
+            "RABBITMQ_EXCHANGE": "amq.topic",
+        }
+        worker = postroom("worker", **environment)
+        assert await worker.code() == DATABASE
+    line = worker.err.splitlines()[-1]
+    assert line.startswith("postroom worker: cannot use database ")
+    assert "permission denied" in line
+    assert "Grant the user SELECT" in line
+    assert "Traceback" not in worker.err
+
+
+@contextmanager
+def stranger(engine: Engine, name: str) -> Iterator[None]:
+    """Make a user who may do nothing, and remove it."""
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE ROLE {name} LOGIN"))
+    try:
+        yield
+    finally:
+        with engine.begin() as connection:
+            connection.execute(text(f"DROP ROLE {name}"))
+
+
+# -- the broker
+
+
+async def test_a_broker_that_does_not_answer(
+    postroom: Commands, database_url: str, closed_port: int
+) -> None:
+    url = URL(f"amqp://guest@{HOST}:{closed_port}/").with_password(SECRET)
+    line = await complaint(postroom, BROKER, DATABASE_URL=database_url, RABBITMQ_URL=str(url))
+    assert line.startswith(f"cannot reach RabbitMQ at {HOST}:{closed_port}/: ")
+
+
+async def test_a_wrong_password_of_the_broker(
+    postroom: Commands, database_url: str, rabbitmq_url: str
+) -> None:
+    wrong = str(URL(rabbitmq_url).with_password(SECRET))
+    line = await complaint(postroom, BROKER, DATABASE_URL=database_url, RABBITMQ_URL=wrong)
+    assert "RabbitMQ refused the login of `guest`" in line
+    assert "Check the user, the password and the vhost" in line
+
+
+@pytest.mark.parametrize("once", [(), ("--once",)], ids=["run", "once"])
+async def test_an_exchange_that_is_not_there(
+    postroom: Commands, database_url: str, rabbitmq_url: str, once: tuple[str, ...]
+) -> None:
+    environment = {"DATABASE_URL": database_url, "RABBITMQ_URL": rabbitmq_url}
+    line = await complaint(postroom, BROKER, "--exchange", "no-such", *once, **environment)
+    assert line.startswith("exchange `no-such` does not exist on RabbitMQ at ")
+    assert "`postroom topology --apply`" in line
+
+
+@pytest.mark.parametrize("wait", [(), ("--wait",)], ids=["at once", "wait"])
+async def test_a_topology_that_the_broker_has_otherwise(
+    postroom: Commands,
+    engine: AsyncEngine,
+    postgres_url: str,
+    broker: Broker,
+    rabbitmq_url: str,
+    wait: tuple[str, ...],
+) -> None:
+    exchange = broker.exchange(broker.name("letters"), "fanout")
+    postroom.write(
+        "shop.py",
+        "from sqlalchemy.ext.asyncio import create_async_engine\n"
+        "from postroom import OutboxRelay\n"
+        "from postroom.publishers.rabbitmq import Exchange, RabbitMQPublisher, Topology\n"
+        "from tests.support.shop import outbox\n"
+        f"TOPOLOGY = Topology(exchanges=[Exchange({exchange!r}, 'topic')])\n"
+        f"publisher = RabbitMQPublisher({rabbitmq_url!r}, exchange={exchange!r},"
+        " topology=TOPOLOGY)\n"
+        f"relay = OutboxRelay(outbox, create_async_engine({postgres_url!r}), publisher)\n",
+    )
+    worker = postroom("worker", "shop:relay", *wait, PYTHONPATH=str(ROOT))
+    assert await worker.code() == BROKER
+    line = worker.err.splitlines()[-1]
+    assert line.startswith("postroom worker: RabbitMQ at ")
+    assert f"exchange `{exchange}`" in line
+    assert line.endswith("Change the topology, or what is on the broker.")
+    assert "Traceback" not in worker.err

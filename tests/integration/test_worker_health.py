@@ -1,0 +1,155 @@
+"""What a worker answers to whoever watches over it, and how it waits for what is away."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import make_url
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from postroom import UntypedEvent
+from tests.support.broker import Broker
+from tests.support.command import PATIENCE, ROOT, Command, Commands
+from tests.support.proxy import HOST, Proxy
+from tests.support.rows import all_delivered, save, until
+from tests.support.waiting import eventually
+
+LETTER = UntypedEvent(event_type="letter.sent", payload={})
+
+
+@pytest.fixture
+def port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        free: int = probe.getsockname()[1]
+        return free
+
+
+@pytest.fixture
+async def client(port: int) -> AsyncIterator[httpx.AsyncClient]:
+    """Who watches over the worker."""
+    address = f"http://{HOST}:{port}"
+    async with httpx.AsyncClient(base_url=address, timeout=PATIENCE, trust_env=False) as client:
+        yield client
+
+
+async def answers(
+    client: httpx.AsyncClient, worker: Command, path: str, code: int, status: str
+) -> dict[str, Any]:
+    """Wait until a question is answered so, and give the rest."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            assert not worker.ended, worker.err
+            with suppress(httpx.TransportError):  # it does not listen yet
+                answer = await client.get(path)
+                document: dict[str, Any] = answer.json()
+                if (answer.status_code, document.pop("status")) == (code, status):
+                    return document
+            await asyncio.sleep(0.02)
+
+
+async def test_it_is_ready_when_the_exchange_is_there_and_says_why_while_it_is_not(
+    postroom: Commands,
+    engine: AsyncEngine,
+    database_url: str,
+    broker: Broker,
+    rabbitmq_url: str,
+    client: httpx.AsyncClient,
+    port: int,
+) -> None:
+    exchange = broker.name("letters")
+    words = ["--database", database_url, "--broker", rabbitmq_url, "--exchange", exchange]
+    worker = postroom("worker", *words, "--wait", "--health-port", str(port))
+    refused = await answers(client, worker, "/ready", 503, "degraded")
+    assert f"exchange `{exchange}` does not exist" in refused["reason"]
+    assert refused["seconds"] >= 0
+    assert await answers(client, worker, "/live", 200, "live") == {}
+
+    broker.exchange(exchange)
+    broker.queue(broker.name("inbox"), "#", exchange=exchange)
+    assert await answers(client, worker, "/ready", 200, "ok") == {}
+    assert (await client.get("/ready?probe=1")).status_code == 200
+    head = await client.head("/live")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == "application/json"
+    unknown = await client.get("/metrics")
+    assert unknown.status_code == 404
+    assert unknown.json() == {"error": "ask for /live or /ready"}
+
+    await save(engine, LETTER)
+    await until(engine, all_delivered)
+    assert await worker.stop() == 0
+    assert "GET" not in worker.err  # nobody wants to read of every probe
+
+
+async def test_an_event_loop_that_stands_still_is_told_of(
+    postroom: Commands,
+    engine: AsyncEngine,
+    database_url: str,
+    client: httpx.AsyncClient,
+    port: int,
+    tmp_path: Path,
+) -> None:
+    await save(engine, LETTER)
+    url = make_url(database_url).set(drivername="postgresql+asyncpg")
+    worker = postroom(
+        "worker",
+        "tests.support.gated_app:relay",
+        POSTROOM_HEALTH_PORT=str(port),
+        POSTROOM_HEALTH_HOST=HOST,
+        PYTHONPATH=str(ROOT),
+        SHOP_DATABASE=url.render_as_string(hide_password=False),
+        SHOP_GATE="blocking",
+    )
+    await eventually((tmp_path / "started").exists, within=PATIENCE)
+    live, ready = await asyncio.gather(client.get("/live"), client.get("/ready"))
+    assert (live.status_code, live.json()) == (503, {"status": "stuck"})
+    assert (ready.status_code, ready.json()) == (503, {"status": "stuck"})
+    (tmp_path / "gate").touch()
+    await answers(client, worker, "/live", 200, "live")
+    assert await worker.stop() == 0
+
+
+async def test_a_port_that_is_taken_is_complained_of(
+    postroom: Commands, database_url: str, rabbitmq_url: str
+) -> None:
+    with socket.create_server((HOST, 0)) as other:
+        port = other.getsockname()[1]
+        words = ["--database", database_url, "--broker", rabbitmq_url]
+        where = ["--health-host", HOST, "--health-port", str(port)]
+        line = await postroom("worker", *words, *where).complaint(2)
+    assert line.startswith(f"postroom worker: cannot listen on {HOST}:{port} for --health-port: ")
+    assert "in use" in line
+
+
+async def test_it_can_wait_for_a_broker_that_comes_later(
+    postroom: Commands,
+    engine: AsyncEngine,
+    database_url: str,
+    broker: Broker,
+    rabbitmq_url: str,
+    port: int,
+) -> None:
+    exchange = broker.exchange(broker.name("letters"))
+    queue = broker.queue(broker.name("inbox"), "#", exchange=exchange)
+    await save(engine, LETTER)
+    later = make_url(rabbitmq_url).set(port=port).render_as_string(hide_password=False)
+    words = ["--database", database_url, "--broker", later, "--exchange", exchange]
+    worker = postroom("worker", *words, "--wait")
+    await worker.says(f"cannot reach RabbitMQ at {HOST}:{port}")
+    proxy = Proxy(make_url(rabbitmq_url).port or 5672)
+    server = await asyncio.start_server(proxy.serve, HOST, port)
+    try:
+        assert len(await broker.consume(queue, 1)) == 1
+        assert await worker.stop() == 0
+    finally:
+        server.close()
+        proxy.close()
+        await server.wait_closed()
+    await until(engine, all_delivered)

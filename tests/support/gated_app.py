@@ -1,0 +1,86 @@
+"""An application whose deliveries wait for a file: tests.support.gated_app:relay."""
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from postroom import Outbox, OutboxRelay
+from postroom.publishers.base import DELIVERED, Outcome
+from postroom.record import ClaimedRecord
+from postroom.relay.retry import RetrySchedule
+from tests.support.shop import outbox
+
+STARTED = Path("started")
+"""Is there from the first delivery on."""
+GATE = Path("gate")
+"""Lets deliveries through."""
+
+
+class GatedPublisher:
+    """Waits for the gate: in the event loop, in a thread, or so that the loop stands still."""
+
+    max_batch = 1
+    max_in_flight = 100
+
+    def __init__(self, how: str) -> None:
+        self._how = how
+
+    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
+        pass
+
+    async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
+        begin()
+        if self._how == "thread":
+            await asyncio.to_thread(wait)
+        elif self._how == "blocking":
+            wait()
+        while not is_open():  # noqa: ASYNC110 - another process opens it
+            await asyncio.sleep(0.01)
+        return [DELIVERED] * len(records)
+
+    async def close(self) -> None:
+        pass
+
+
+def begin() -> None:
+    STARTED.touch()
+
+
+def is_open() -> bool:
+    return GATE.exists()
+
+
+def wait() -> None:
+    while not is_open():
+        time.sleep(0.01)
+
+
+def make() -> OutboxRelay:
+    """Make the relay, of what the environment says."""
+    return OutboxRelay(
+        outbox,
+        create_async_engine(os.environ["SHOP_DATABASE"]),
+        GatedPublisher(os.environ.get("SHOP_GATE", "waiting")),
+        retry=RetrySchedule.polls(),
+    )
+
+
+async def make_async() -> OutboxRelay:
+    return make()
+
+
+async def never() -> OutboxRelay:
+    """Never get as far as to make one."""
+    begin()
+    await asyncio.Event().wait()
+    return make()
+
+
+def __getattr__(name: str) -> OutboxRelay:
+    if name != "relay":
+        raise AttributeError(name)
+    return make()

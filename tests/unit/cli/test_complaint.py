@@ -1,0 +1,79 @@
+"""What a command says when it cannot go on: one line, with no secret in it."""
+
+import pytest
+from sqlalchemy import make_url
+from sqlalchemy.exc import OperationalError
+
+from postroom.cli.complaint import (
+    Complaint,
+    Exit,
+    bad_database,
+    bad_schema,
+    missing_extra,
+    place,
+)
+from postroom.errors import SchemaError
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\r\n  b", " a \t b\n"])
+def test_a_complaint_is_one_line(text: str) -> None:
+    assert str(Complaint(text)) == "a b"
+
+
+def test_a_complaint_is_about_usage_unless_it_says_otherwise() -> None:
+    assert Complaint("x").code == Exit.USAGE
+    assert Complaint("x", Exit.BROKER).code == 5
+
+
+def test_the_exit_codes_are_those_that_are_documented() -> None:
+    codes = {each.name: each.value for each in Exit}
+    documented = {"OK": 0, "BUG": 1, "USAGE": 2, "DATABASE": 3, "SCHEMA": 4, "BROKER": 5}
+    assert codes == documented
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [("asyncpg", "postgres"), ("aiosqlite", "sqlite"), ("pamqp.commands", "rabbitmq")],
+)
+def test_a_missing_module_is_told_with_the_extra_that_has_it(module: str, extra: str) -> None:
+    complaint = missing_extra(ModuleNotFoundError("no module", name=module))
+    assert str(complaint) == f"{module} is not installed. Run: pip install 'postroom[{extra}]'"
+
+
+@pytest.mark.parametrize("module", ["shop", None, "asyncpg_extras"])
+def test_a_missing_module_of_somebody_else_is_not_ours_to_explain(module: str | None) -> None:
+    assert missing_extra(ModuleNotFoundError("no module", name=module)) is None
+
+
+def test_a_drift_is_told_with_how_many_more_there_are() -> None:
+    assert str(bad_schema(SchemaError(["no table `outbox`."]))) == "no table `outbox`."
+    complaint = bad_schema(SchemaError(["no table `outbox`.", "no index.", "no column."]))
+    assert str(complaint) == "no table `outbox`. (2 more like it.)"
+    assert complaint.code == Exit.SCHEMA
+
+
+def test_a_database_is_told_without_its_password_and_without_the_statement() -> None:
+    url = make_url(f"postgresql://ann:{SECRET}@db:5432/shop")
+    error = OperationalError("SELECT 1", {"p": SECRET}, Exception("server closed\nthe connection"))
+    complaint = bad_database(error, url)
+    start = "cannot use database `shop` at db:5432: server closed. Check the URL, the user"
+    assert str(complaint).startswith(start)
+    assert "SELECT" not in str(complaint)
+    assert SECRET not in str(complaint)
+    assert complaint.code == Exit.DATABASE
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("postgresql://ann:hunter2@db:5432/shop", "database `shop` at db:5432"),
+        ("postgresql://ann:hunter2@db/shop", "database `shop` at db"),
+        ("postgresql://ann:hunter2@db", "database `ann` at db"),
+        ("sqlite:///var/shop.db", "database `var/shop.db`"),
+        ("sqlite://", "the database in memory"),
+    ],
+)
+def test_a_place_is_named_as_people_would(url: str, name: str) -> None:
+    assert place(make_url(url)) == name

@@ -1,0 +1,136 @@
+"""The URL of a broker, taken apart."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from postroom.errors import ConfigurationError
+from postroom.publishers.rabbitmq import RabbitMQPublisher
+from postroom.publishers.rabbitmq.address import Address
+
+SECRET = "s3cr3t-9"
+
+
+def test_every_part_of_a_url_is_read() -> None:
+    address = Address.parse("amqp://ann:pw@rabbit.example:5673/orders?heartbeat=7&name=shop")
+    assert (address.user, address.password) == ("ann", "pw")
+    assert (address.host, address.port, address.vhost) == ("rabbit.example", 5673, "orders")
+    assert (address.heartbeat, address.name, address.tls) == (7, "shop", False)
+    assert address.tls_context() is None
+
+
+def test_what_a_url_does_not_say_is_what_rabbitmq_has_by_default() -> None:
+    address = Address.parse("amqp://")
+    assert (address.user, address.password) == ("guest", "guest")
+    assert (address.host, address.port, address.vhost) == ("localhost", 5672, "/")
+    assert (address.heartbeat, address.name) == (10, "postroom")
+    assert Address.parse("amqps://h").port == 5671
+
+
+@pytest.mark.parametrize(
+    ("path", "vhost"),
+    [
+        ("", "/"),
+        ("/", "/"),
+        ("/%2F", "/"),
+        ("/%2f", "/"),
+        ("/orders", "orders"),
+        ("/%2Forders", "/orders"),
+        ("/a%2Fb", "a/b"),
+        ("/%C3%BCber%20all", "über all"),
+    ],
+)
+def test_the_path_is_the_vhost(path: str, vhost: str) -> None:
+    assert Address.parse(f"amqp://h{path}").vhost == vhost
+
+
+def test_user_and_password_are_unquoted() -> None:
+    address = Address.parse("amqp://a%40b:p%2F%3A%40%23w@h/")
+    assert (address.user, address.password) == ("a@b", "p/:@#w")
+
+
+def test_an_address_of_ipv6_loses_its_brackets_and_shows_them() -> None:
+    address = Address.parse("amqp://[::1]:5673/orders")
+    assert (address.host, address.port) == ("::1", 5673)
+    assert str(address) == "[::1]:5673/orders"
+
+
+@pytest.mark.requirement("E10")
+@pytest.mark.parametrize("path", ["", "/", "/orders", "/%2Forders"])
+def test_as_text_it_shows_neither_user_nor_password(path: str) -> None:
+    url = f"amqp://ann:{SECRET}@h{path}"
+    address = Address.parse(url)
+    assert address.password == SECRET
+    for shown in (str(address), repr(address), str(RabbitMQPublisher(url, exchange="e"))):
+        assert SECRET not in shown
+    assert str(address).startswith("h:5672/")
+
+
+def test_tls_is_checked_unless_the_url_says_otherwise() -> None:
+    checked = Address.parse("amqps://h").tls_context()
+    unchecked = Address.parse("amqps://h?no_verify_ssl=1").tls_context()
+    still_checked = Address.parse("amqps://h?no_verify_ssl=0").tls_context()
+    assert checked is not None
+    assert unchecked is not None
+    assert still_checked is not None
+    assert (checked.verify_mode, checked.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert (unchecked.verify_mode, unchecked.check_hostname) == (ssl.CERT_NONE, False)
+    assert still_checked.verify_mode == ssl.CERT_REQUIRED
+
+
+@pytest.mark.parametrize("option", ["cafile", "certfile"])
+def test_certificates_that_are_not_there_are_named_without_the_password(
+    tmp_path: Path, option: str
+) -> None:
+    address = Address.parse(f"amqps://ann:{SECRET}@h/v?{option}={tmp_path / 'none.pem'}")
+    with pytest.raises(ConfigurationError, match="h:5671/v") as caught:
+        address.tls_context()
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.requirement("E10")
+@pytest.mark.parametrize(
+    ("url", "remedy"),
+    [
+        (f"http://ann:{SECRET}@h/v", "Its form is amqp://"),
+        (f"ann:{SECRET}@h/v", "Its form is amqp://"),
+        (f"//ann:{SECRET}@h/v", "Its form is amqp://"),
+        (f"{SECRET}", "Its form is amqp://"),
+        ("", "Its form is amqp://"),
+        (f"amqp://ann:{SECRET}@h:port/v", "Its form is amqp://"),
+        (f"amqp://ann:{SECRET}@h:99999/v", "Its form is amqp://"),
+        (f"amqp://ann:{SECRET}@[::1/v", "Its form is amqp://"),
+        (f"amqp://ann:{SECRET}/x@h/v", "Its form is amqp://"),  # a / that is not quoted
+        (f"amqp://ann:{SECRET}@h/a/b", "Write %2F"),
+        (f"amqp://ann:{SECRET}@h//", "Write %2F"),
+        (f"amqp://ann:{SECRET}@h/v?heartbeet=5", "heartbeat"),
+        (f"amqp://ann:{SECRET}@h/v?heartbeat=soon", "number of seconds"),
+        (f"amqp://ann:{SECRET}@h/v?heartbeat=-1", "number of seconds"),
+        (f"amqp://ann:{SECRET}@h/v?heartbeat=65536", "number of seconds"),
+    ],
+)
+def test_a_url_that_cannot_work_is_refused_with_a_remedy_and_without_the_password(
+    url: str, remedy: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        RabbitMQPublisher(url, exchange="e")
+    text = str(caught.value)
+    assert remedy in text
+    assert SECRET not in text
+    assert "\n" not in text
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.requirement("E10")
+@pytest.mark.parametrize("mark", ["/", "?", "#"])
+@pytest.mark.parametrize("digits", ["12", "x"])
+def test_a_password_whose_marks_are_not_quoted_is_never_shown(digits: str, mark: str) -> None:
+    url = f"amqp://ann:{digits}{mark}{SECRET}@h"  # up to the mark it looks like a port
+    with pytest.raises(ConfigurationError) as caught:
+        Address.parse(url)
+    assert SECRET not in str(caught.value)
+
+
+def test_an_empty_password_is_one() -> None:
+    assert Address.parse("amqp://ann:@h").password == ""

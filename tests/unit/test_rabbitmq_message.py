@@ -1,0 +1,114 @@
+"""A record as a message: what a consumer finds in it."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from postroom import UntypedEvent
+from postroom.publishers.rabbitmq.message import cloud_event, plain_message
+from postroom.record import ClaimedRecord
+from tests.support.claims import MOMENT, claimed
+
+OCCURRED = datetime(2026, 1, 5, 11, 59, 58, 765432, tzinfo=UTC)
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def record(**values: object) -> ClaimedRecord:
+    event = UntypedEvent(
+        event_type="order.placed",
+        aggregate_type="order",
+        aggregate_id="7",
+        payload={"total": 99, "note": "für dich"},
+    )
+    return claimed(event, position=42, event_version=3, occurred_at=OCCURRED, **values)
+
+
+@pytest.mark.requirement("C9")
+def test_a_message_says_all_that_its_record_does() -> None:
+    made = record(headers={"traceparent": TRACE, "user": {"id": 5}})
+    message = plain_message(made)
+    assert message.message_id == str(made.id)
+    assert (message.type, message.content_type) == ("order.placed", "application/json")
+    assert json.loads(message.body) == {"total": 99, "note": "für dich"}
+    assert message.body == made.payload_json.encode()
+    assert message.timestamp == OCCURRED
+    assert message.headers == {
+        "traceparent": TRACE,
+        "user": {"id": 5},
+        "aggregate_type": "order",
+        "aggregate_id": "7",
+        "event_type": "order.placed",
+        "event_version": 3,
+        "position": 42,
+        "created_at": MOMENT.isoformat(),
+    }
+
+
+def test_a_header_of_the_record_does_not_hide_what_postroom_says() -> None:
+    message = plain_message(record(headers={"position": "first", "event_type": "x", "mine": 1}))
+    assert (message.headers["position"], message.headers["event_type"]) == (42, "order.placed")
+    assert message.headers["mine"] == 1
+
+
+def test_without_an_aggregate_the_headers_say_so() -> None:
+    message = plain_message(claimed(UntypedEvent(event_type="tick", payload={})))
+    assert message.headers["aggregate_id"] is None
+    assert message.headers["aggregate_type"] is None
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [("abc", "abc"), ("x" * 255, "x" * 255), ("x" * 256, None), ("ü" * 128, None), (7, None)],
+)
+def test_a_correlation_id_is_a_property_too_where_it_fits(told: object, shown: str | None) -> None:
+    message = plain_message(record(headers={"correlation_id": told}))
+    assert message.correlation_id == shown
+    assert message.headers["correlation_id"] == told
+
+
+def test_its_headers_are_left_as_they_were() -> None:
+    made = record(headers={"a": 1})
+    cloud_event(made, "/shop")
+    assert made.headers == {"a": 1}
+
+
+def attributes(made: ClaimedRecord) -> dict[str, object]:
+    prefix = "cloudEvents:"
+    headers = cloud_event(made, "/shop").headers
+    return {name.removeprefix(prefix): headers[name] for name in headers if name.startswith(prefix)}
+
+
+def test_a_cloud_event_has_every_attribute_and_the_same_body() -> None:
+    made = record(headers={"traceparent": TRACE, "tracestate": "a=b"})
+    found = attributes(made)
+    found.pop("datacontenttype", None)  # the content type says it
+    assert found == {
+        "specversion": "1.0",
+        "id": str(made.id),
+        "source": "/shop",
+        "type": "order.placed",
+        "time": OCCURRED.isoformat(),
+        "subject": "7",
+        "partitionkey": "order/7",
+        "traceparent": TRACE,
+        "tracestate": "a=b",
+    }
+    plain, cloud = plain_message(made), cloud_event(made, "/shop")
+    assert (cloud.body, cloud.content_type) == (plain.body, plain.content_type)
+    assert (cloud.message_id, cloud.timestamp) == (plain.message_id, plain.timestamp)
+    assert plain.headers.items() <= cloud.headers.items()
+
+
+def test_a_cloud_event_of_no_aggregate_has_no_subject() -> None:
+    found = attributes(claimed(UntypedEvent(event_type="tick", payload={})))
+    assert not {"subject", "partitionkey", "traceparent", "tracestate"} & found.keys()
+
+
+def test_an_aggregate_without_a_type_has_a_partition_key_all_the_same() -> None:
+    event = UntypedEvent(event_type="tick", aggregate_id="7", payload={})
+    assert attributes(claimed(event))["partitionkey"] == "/7"
+
+
+def test_a_trace_that_is_no_text_is_no_attribute() -> None:
+    assert "traceparent" not in attributes(record(headers={"traceparent": 5}))
