@@ -8,6 +8,7 @@ from yarl import URL
 from tests.integration.conftest import SECRET
 from tests.support.broker import Broker
 from tests.support.command import Commands
+from tests.support.waiting import eventually
 
 USAGE, BROKER = 2, 5
 
@@ -42,7 +43,6 @@ relay = OutboxRelay(
     outbox, engine, RabbitMQPublisher({rabbitmq_url!r}, exchange={name!r}, topology=TOPOLOGY)
 )
 other = OutboxRelay(outbox, engine, MemoryPublisher())
-number = 5
 """,
     )
 
@@ -79,7 +79,7 @@ async def test_a_topology_is_applied_and_once_more_changes_nothing(
     assert await first.code() == 0, first.err
     assert "declared on RabbitMQ at 127.0.0.1:5672" in lines(first.out)[0]
     broker.publish(name, "letter.sent")
-    assert broker.waiting(name) == 1
+    await eventually(lambda: broker.waiting(name) == 1)
     again = postroom("topology", f"shop:{target}", "--apply", **told)
     assert await again.code() == 0, again.err
     assert again.out == first.out
@@ -135,16 +135,10 @@ async def test_a_broker_that_cannot_be_used_is_complained_of(
 
 
 @pytest.mark.usefixtures("shop")
-@pytest.mark.parametrize(
-    ("target", "says"),
-    [
-        ("other", "the publisher of shop:other has no topology. Give it one: topology=…"),
-        ("number", "shop:number is a int, not a Topology or a OutboxRelay."),
-        ("TOPLOGY", "module shop has no 'TOPLOGY'. It has TOPOLOGY, relay, other."),
-    ],
-)
-async def test_what_has_no_topology_is_complained_of(
-    postroom: Commands, target: str, says: str
-) -> None:
-    line = await postroom("topology", f"shop:{target}").complaint(USAGE)
+async def test_what_has_no_topology_is_complained_of(postroom: Commands) -> None:
+    line = await postroom("topology", "shop:other").complaint(USAGE)
+    says = "the publisher of shop:other has no topology. Give it one: topology=…"
+    assert line == f"postroom topology: {says}"
+    line = await postroom("topology", "shop:TOPLOGY").complaint(USAGE)
+    says = "module shop has no 'TOPLOGY'. It has TOPOLOGY, relay, other."
     assert line == f"postroom topology: {says}"

@@ -203,7 +203,7 @@ async def test_two_workers_at_once_never_take_the_same_record(
 # -- of a module
 
 
-@pytest.mark.parametrize("name", ["relay", "make", "make_async"])
+@pytest.mark.parametrize("name", ["relay", "make_async"])
 async def test_a_relay_of_a_module_delivers(gated: Gated, engine: AsyncEngine, name: str) -> None:
     gated.gate.touch()
     await save(engine, *letters(3))

@@ -83,11 +83,8 @@ async def test_a_url_of_a_database_that_makes_no_sense(
     assert "hunter2" not in line
 
 
-@pytest.mark.parametrize("url", ["http://guest:{}@mq/", "amqp://guest:{}@mq:port/"])
-async def test_a_url_of_a_broker_that_makes_no_sense(
-    postroom: Commands, database_url: str, url: str
-) -> None:
-    environment = {"DATABASE_URL": database_url, "RABBITMQ_URL": url.format(SECRET)}
+async def test_a_url_of_a_broker_that_makes_no_sense(postroom: Commands, database_url: str) -> None:
+    environment = {"DATABASE_URL": database_url, "RABBITMQ_URL": f"http://guest:{SECRET}@mq/"}
     line = await complaint(postroom, USAGE, **environment)
     assert "Its form is amqp://user:password@host:5672/vhost" in line
 
@@ -102,23 +99,19 @@ async def test_a_flag_that_the_relay_of_a_module_has_been_told(postroom: Command
     assert line.startswith("--batch-size is for a worker that is made from URLs.")
 
 
-@pytest.mark.parametrize(
-    ("hidden", "extra"), [("pamqp", "rabbitmq"), ("asyncpg", "postgres"), ("aiosqlite", "sqlite")]
-)
+@pytest.mark.parametrize(("hidden", "extra"), [("pamqp", "rabbitmq"), ("asyncpg", "postgres")])
 async def test_a_missing_extra(postroom: Commands, hidden: str, extra: str) -> None:
     postroom.write("hide/sitecustomize.py", HIDE)
-    postroom.write("shop.db", "")
-    url = "sqlite:///shop.db" if extra == "sqlite" else "postgresql://db/shop"
+    url = "postgresql://db/shop"
     environment = {"PYTHONPATH": "hide", "HIDDEN": hidden, "DATABASE_URL": url}
     line = await complaint(postroom, USAGE, **environment)
     assert line.startswith(f"{hidden}")
     assert line.endswith(f"is not installed. Run: pip install 'postroom[{extra}]'")
 
 
-@pytest.mark.parametrize("hidden", ["typer", "rich"])
-async def test_the_missing_extra_of_the_command_itself(postroom: Commands, hidden: str) -> None:
+async def test_the_missing_extra_of_the_command_itself(postroom: Commands) -> None:
     postroom.write("hide/sitecustomize.py", HIDE)
-    line = await postroom("worker", PYTHONPATH="hide", HIDDEN=hidden).complaint(USAGE)
+    line = await postroom("worker", PYTHONPATH="hide", HIDDEN="typer").complaint(USAGE)
     assert line.startswith("postroom")
     assert "pip install 'postroom[cli]'" in line
 

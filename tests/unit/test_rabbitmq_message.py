@@ -112,3 +112,9 @@ def test_an_aggregate_without_a_type_has_a_partition_key_all_the_same() -> None:
 
 def test_a_trace_that_is_no_text_is_no_attribute() -> None:
     assert "traceparent" not in attributes(record(headers={"traceparent": 5}))
+
+
+def test_headers_that_rabbitmq_would_route_by_are_left_out() -> None:
+    message = plain_message(record(headers={"CC": ["elsewhere"], "BCC": "x", "cc": "kept"}))
+    assert message.headers.keys().isdisjoint({"CC", "BCC"})
+    assert message.headers["cc"] == "kept"

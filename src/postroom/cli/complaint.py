@@ -76,7 +76,8 @@ def bad_database(error: BaseException, url: URL) -> Complaint:
 def is_foreseen(error: BaseException) -> bool:
     """Tell whether an error says that the database cannot be used as it was told to be."""
     unknown_option = isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
-    return unknown_option or _is_denied(error) or database_outage(error)
+    no_name = isinstance(error, UnicodeError)  # of a host
+    return unknown_option or no_name or _is_denied(error) or database_outage(error)
 
 
 def _is_denied(error: BaseException) -> bool:

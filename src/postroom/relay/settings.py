@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 from postroom.errors import ConfigurationError
 from postroom.relay.retry import RetrySchedule
+from postroom.store.notify import check_channel
 
 OnFailed = Literal["hold", "continue"]
 ZERO = timedelta()
@@ -36,6 +37,8 @@ class RelaySettings:
         for name in ("grace", "retention"):
             if (getattr(self, name) or ZERO) < ZERO:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}: it cannot be negative.")
+        if self.listen is not None:
+            check_channel(self.listen)
         if self.on_failed not in get_args(OnFailed):
             raise ConfigurationError(f"on_failed is {self.on_failed!r}: 'hold' or 'continue'.")
 

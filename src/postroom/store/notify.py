@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.util import greenlet_spawn
 
-from postroom.errors import error_text
+from postroom.errors import ConfigurationError, error_text
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,16 @@ CHANNEL: Final = "outbox_channel"
 PAUSE: Final = 0.01
 """Seconds between two notifications at least, however many commits there are."""
 CLOSE_WITHIN: Final = 5.0
+LONGEST: Final = 63
 NOTIFY: Final = text("SELECT pg_notify(:channel, '')")
+
+
+def check_channel(channel: str) -> None:
+    """Refuse a name that PostgreSQL would cut off, so that nobody hears anything."""
+    if not 0 < len(channel.encode()) <= LONGEST:
+        raise ConfigurationError(
+            f"channel {channel!r} cannot be listened to: its name has 1 to {LONGEST} bytes."
+        )
 
 
 class Notifier:
@@ -33,6 +42,7 @@ class Notifier:
     """
 
     def __init__(self, engine: Engine | AsyncEngine, channel: str = CHANNEL) -> None:
+        check_channel(channel)
         self._engine = engine
         self._channel = channel
         self._wanted = False

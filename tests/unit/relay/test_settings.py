@@ -34,6 +34,8 @@ BAD: list[tuple[str, Any]] = [
     ("grace", -SECOND),
     ("retention", -SECOND),
     ("on_failed", "ignore"),
+    ("listen", ""),
+    ("listen", "ä" * 32),
 ]
 
 

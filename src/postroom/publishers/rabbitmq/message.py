@@ -7,14 +7,19 @@ from postroom.record import ClaimedRecord
 
 CORRELATION: Final = "correlation_id"
 SHORT: Final = 255
+ROUTING: Final = frozenset({"CC", "BCC"})
+"""Headers that RabbitMQ sends messages elsewhere for: that is what routes are for."""
 CLOUD_EVENT: Final = "cloudEvents:"
 """What the headers of a CloudEvent begin with, in its binding for AMQP."""
 
 
 def plain_message(record: ClaimedRecord) -> Message:
-    """Make the message of a record. Headers that postroom sets win over those of the same name."""
+    """Make the message of a record. Headers that postroom sets win over those of the same name.
+
+    Those that RabbitMQ would route by are left out.
+    """
     headers = {
-        **record.headers,
+        **{name: value for name, value in record.headers.items() if name not in ROUTING},
         "aggregate_type": record.aggregate_type,
         "aggregate_id": record.aggregate_id,
         "event_type": record.event_type,

@@ -237,11 +237,11 @@ class RabbitMQPublisher:
 
     async def _send(self, channel: ConfirmChannel, parcels: Sequence[Parcel]) -> ClosedError | None:
         """Send by a channel, and wait for the answers; give why the broker closed it, if it did."""
-        before = channel.answered
+        before = self._answers()
         try:
             await channel.deliver(parcels, within=self._confirm_within)
         except TimeoutError:
-            self._too_late(unanswered(parcels), others_came=channel.answered > before)
+            self._too_late(unanswered(parcels), others_came=self._answers() != before)
         except ClosedError as error:
             if error.connection:
                 raise
@@ -285,6 +285,10 @@ class RabbitMQPublisher:
         """Tell whether the last message to that place closed a channel."""
         doubtful = self._doubtful
         return bool(doubtful) and (parcel.exchange in doubtful or parcel.place in doubtful)
+
+    def _answers(self) -> int:
+        """Count the answers that have come, by either channel."""
+        return sum(each.answered for each in (self._channel, self._apart) if each is not None)
 
     def _too_late(self, parcels: Sequence[Parcel], *, others_came: bool) -> None:
         """Have those wait whose answers do not come while those of others do."""
