@@ -334,9 +334,17 @@ async def test_a_process_that_forks_notifies_from_both_halves(
         stdin=PIPE,
         stderr=PIPE,
     )
-    await ear.hears(3)
-    async with asyncio.timeout(PATIENCE):
-        _, errors = await process.communicate(b"\n")
+    assert process.stdin is not None
+    try:
+        await ear.hears(1)
+        process.stdin.write(b"\n")
+        await ear.hears(3)
+        async with asyncio.timeout(PATIENCE):
+            _, errors = await process.communicate(b"\n")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     assert (process.returncode, errors) == (0, b"")
     assert len({each.pid for each in ear.commits}) == 2
 

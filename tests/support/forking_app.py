@@ -24,6 +24,7 @@ def main(url: str, table: str) -> None:
     asynchronous = make_url(url).drivername == "postgresql+asyncpg"
     notifier = outbox.notify_workers(create_async_engine(url) if asynchronous else engine)
     commit(outbox, engine, "parent")
+    input()  # until the test has heard of it: OpenSSL bears no fork while somebody connects
     child = os.fork()
     if child == 0:
         engine.dispose(close=False)
@@ -32,7 +33,7 @@ def main(url: str, table: str) -> None:
         os._exit(0)
     _, status = os.waitpid(child, 0)
     commit(outbox, engine, "parent")
-    input()  # until the test has heard of it
+    input()  # until the test has heard of that too
     sys.exit(os.waitstatus_to_exitcode(status))
 
 

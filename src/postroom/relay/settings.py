@@ -44,8 +44,8 @@ class RelaySettings:
 
     @property
     def capacity(self) -> int:
-        """How many records a lane holds: a batch on its way, and the next."""
-        return 2 * self.batch_size
+        """How many records a lane holds: on their way, the next of their keys, and to be settled."""
+        return 4 * self.batch_size
 
     @property
     def keep_delivered(self) -> bool:
