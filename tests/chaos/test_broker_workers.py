@@ -15,7 +15,7 @@ KEYS = 200
 EACH = 20
 ROUNDS = 8 if FULL else 1
 BATCH = 100
-MOST_HELD = 2 * BATCH + PARTITIONS
+MOST_HELD = 4 * BATCH + PARTITIONS
 """What a worker has claimed at once, as many of each partition: no more can be on its way."""
 
 

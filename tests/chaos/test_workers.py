@@ -20,7 +20,7 @@ RECORDS = 20_000 if FULL else 3_000
 BATCH = 20
 KILLS = 60 if FULL else 8
 """The most; after so many the workers are left in peace, to come to an end."""
-MOST_HELD = 2 * BATCH
+MOST_HELD = 4 * BATCH
 """What a worker has claimed at once: more than that is never on its way, or yet to be settled."""
 
 
@@ -89,7 +89,7 @@ class Executioner:
                 self.fleet.start()
 
     async def _freeze(self, victim: Worker) -> None:
-        """Let a worker sleep until its leases are over and somebody has taken one of them."""
+        """Let a worker sleep until its leases are over and somebody has taken what is in them."""
         self.frozen = victim
         before = await self._leases(victim)
         victim.freeze()
@@ -100,7 +100,8 @@ class Executioner:
         table = TABLES.leases
         mine = table.c.worker.contains(f":{worker.pid}:")
         valid = await leases(self.engine, mine, table.c.leased_until >= func.now())
-        return not valid and await self._leases(worker) < before
+        taken = await self._leases(worker) < before
+        return not valid and (taken or self._all_delivered())
 
     async def _leases(self, worker: Worker) -> int:
         mine = TABLES.leases.c.worker.contains(f":{worker.pid}:")

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 
 import pytest
 import pytest_asyncio
@@ -12,6 +13,7 @@ from postroom.record import PARTITIONS, Key
 from postroom.relay.trouble import database_outage
 from postroom.store.base import Poll, Settlement
 from postroom.store.gates import FOLLOWERS
+from postroom.store.postgres import PostgresStore
 from tests.conformance.store.desk import (
     LEASE,
     MINUTE,
@@ -243,3 +245,19 @@ async def test_a_migration_while_a_relay_runs_is_over_with_the_next_claims(desk:
     finally:
         await desk.sql("ALTER TABLE suite_outbox ALTER retry_count TYPE integer")
         await desk.engine.dispose()  # those who follow share it
+
+
+async def test_a_worker_that_is_frozen_before_its_commit_locks_its_leases_no_longer_than_it_may(
+    desk: Desk,
+) -> None:
+    await fill(desk)
+    store = desk.another_store()
+    assert isinstance(store, PostgresStore)
+    second = timedelta(seconds=1)
+    poll = {"worker": "ann", "busy": [], "retiring": [], "take": True, "lease": 1.0, "shift": 0.0}
+    async with store.engine.connect() as frozen:
+        await frozen.execute(store._poll, poll)  # and it gets no further
+        async with asyncio.timeout(20):
+            while len((await desk.store.poll("bob", lease=second)).leases) < PARTITIONS:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        await frozen.invalidate()

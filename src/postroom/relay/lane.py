@@ -50,6 +50,7 @@ class Lane:
         self._pace = Pace(office.settings, office.clock, drain=drain)
         self._more: set[int] = set()  # the partitions that may have more to claim
         self._dry = 0
+        self._ahead = False
         self.idle = False
         self._stop_at: float | None = None
         self._turn_limit: asyncio.Timeout | None = None
@@ -122,6 +123,8 @@ class Lane:
         """Do, one after the other, what a claim must not overlap with."""
         await self._settle()
         if self._stop_at is None and await self._way_is_open():
+            if await self._claim_ahead():
+                return  # let those leave first; the poll is next
             await self._poll()
             await self._claim()
             await self._caution.send_next()
@@ -252,7 +255,7 @@ class Lane:
         self._pace.begin(now)
         poll = await self._office.store.poll(
             self._worker,
-            busy=self._window.partitions(),
+            busy=self._kept(take=take),
             retiring=retiring,
             take=take,
             lease=lease,
@@ -264,6 +267,20 @@ class Lane:
         self.idle = self._pace.end(poll, busy=bool(poll.leases or self._window.held))
         if self.idle and self._office.way_out.state is State.PROBING:
             self._office.way_out.reset()  # it opened, and there is nothing to try it with
+
+    def _kept(self, *, take: bool) -> set[int]:
+        """Give the partitions to keep, whether or not there is work in them."""
+        busy = set(self._window.partitions())
+        return busy | self._leases.lingering(self._now()) if take and not self._drain else busy
+
+    async def _claim_ahead(self) -> bool:
+        """When a commit woke it, look first where it holds a lease anyway; tell if that helped."""
+        self._ahead = not self._ahead and self._leases.are_most and self._pace.woken(self._now())
+        if not self._ahead:
+            return False
+        self._more |= self._leases.tokens().keys()
+        await self._claim()
+        return self._window.waiting
 
     def _may_claim(self) -> bool:
         room = self._settings.capacity - len(self._window.held)
@@ -292,6 +309,7 @@ class Lane:
             tokens, depth=-(-room // len(tokens)), held=self._window.held
         )
         self._window.add(claim.records)
+        self._leases.serve({record.partition for record in claim.records}, self._now())
         self._more = (self._more - tokens.keys()) | claim.more
         if claim.records or self._window.held:
             self._dry = 0

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterable
 
-from postroom.record import ClaimedRecord
+from postroom.record import PARTITIONS, ClaimedRecord
 from postroom.store.base import Lease
 
 MARGIN = 0.2
 """The part of a lease, at its end, in which nothing new is started."""
+LINGER = 5.0
+"""Seconds for which a lease is kept after a record of its partition: the next is claimed sooner."""
+MOST = PARTITIONS // 2
 CAUTIOUS_AFTER = 2
 """From so many crashes in a row on, the records of a partition go one by one."""
 
@@ -17,6 +20,7 @@ class Leases:
     def __init__(self) -> None:
         self._leases: dict[int, Lease] = {}
         self._deadline = 0.0
+        self._served: dict[int, float] = {}
         self.retiring: frozenset[int] = frozenset()
         self.cautious: set[int] = set()
         """The partitions whose records go one by one."""
@@ -35,6 +39,20 @@ class Leases:
         """Choose what to give up when others are there to take it: what is least in use."""
         surplus = len(self._leases) - share
         self.retiring = frozenset(sorted(self._leases, key=use)[: max(0, surplus)])
+
+    def serve(self, partitions: Iterable[int], now: float) -> None:
+        """Note that there was something to claim in these partitions."""
+        self._served.update((partition, now) for partition in partitions)
+
+    def lingering(self, now: float) -> set[int]:
+        """Give the partitions to keep because they had records a moment ago."""
+        fresh = {p for p in self._leases if now - self._served.get(p, -LINGER) < LINGER}
+        return fresh - self.retiring
+
+    @property
+    def are_most(self) -> bool:
+        """Whether what is committed next is likely to be in a partition that is leased."""
+        return len(self._leases) - len(self.retiring) >= MOST
 
     def alive(self, now: float) -> bool:
         """Tell whether anything new may be started."""

@@ -41,6 +41,10 @@ class Pace:
         """Poll in so many seconds, if not before."""
         self._next = min(self._next, self._clock.monotonic() + seconds)
 
+    def woken(self, now: float) -> bool:
+        """Tell whether somebody has committed, and it is time to look."""
+        return self._woken and now >= self.next_poll()
+
     def next_poll(self) -> float:
         """Give the moment of the next poll, by the monotonic clock."""
         return min(self._next, self._last + WAKE_PAUSE) if self._woken else self._next

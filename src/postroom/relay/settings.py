@@ -44,7 +44,7 @@ class RelaySettings:
 
     @property
     def capacity(self) -> int:
-        """How many records a lane holds: on their way, the next of their keys, and to be settled."""
+        """How many records a lane holds: on their way, next of their keys, and to be settled."""
         return 4 * self.batch_size
 
     @property

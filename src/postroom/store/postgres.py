@@ -97,6 +97,9 @@ def poll_statement(n: Names) -> TextClause:
     busy, retiring = sql.among("busy"), sql.among("retiring")
     wanted = f"CAST(:take AS boolean) AND work.waiting AND NOT l.partition {retiring}"
     keep = f"(l.partition {busy} OR ({wanted}))"
+    # Whoever is frozen before the commit must not lock its leases for longer than it may hold them.
+    frozen = """set_config('idle_in_transaction_session_timeout',
+        CAST(CAST(1000 * :lease AS integer) AS text), true)"""
     return text(f"""
         WITH present AS (
             INSERT INTO {n.workers} (worker, seen_until)
@@ -152,7 +155,7 @@ def poll_statement(n: Names) -> TextClause:
             FROM wanted WHERE wanted.partition = l.partition
             RETURNING {LEASE}
         )
-        SELECT share.size AS share, share.waiting, l.*, (
+        SELECT share.size AS share, share.waiting, l.*, {frozen} AS frozen, (
             SELECT extract(epoch FROM min(least(due_at, {sql.after("86400")})) - {sql.now})
             FROM work WHERE due_at > {sql.now}
         ) AS next_due

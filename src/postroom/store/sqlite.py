@@ -45,7 +45,7 @@ class PollStatements:
             crash_count = CASE WHEN {waits} THEN crash_count ELSE 0 END,
             suspect = CASE WHEN {waits} THEN suspect END,
             suspect_crashes = CASE WHEN {waits} THEN suspect_crashes ELSE 0 END
-            WHERE worker = :worker AND partition {sql.not_among("partitions")}""")
+            WHERE worker = :worker AND {sql.not_among("partition", "partitions")}""")
         self.take = text(f"""UPDATE {n.leases} SET worker = :worker, token = token + 1,
             leased_until = {sql.after(":lease")}, served_at = :now,
             crash_count = crash_count + (worker IS NOT NULL),

@@ -94,7 +94,7 @@ class ClaimStatements:
 
     def __init__(self, n: Names, sql: Flavour) -> None:
         partitions = sql.rows("partitions", {"partition": "smallint"})
-        free = f"r.position {sql.not_among('held')}"
+        free = sql.not_among("r.position", "held")
         ready = f"""r.ready AND {free}
             AND {within_partition("r.position")} LIMIT :depth"""
         due = f"""r.due_at <= {sql.now} AND {free}

@@ -2,7 +2,8 @@
 
 import pytest
 
-from postroom.relay.leases import CAUTIOUS_AFTER, Leases
+from postroom.record import PARTITIONS
+from postroom.relay.leases import CAUTIOUS_AFTER, LINGER, Leases
 from postroom.store.base import Lease
 from tests.unit.relay.records import record
 
@@ -100,3 +101,28 @@ def test_all_can_be_let_go(leases: Leases) -> None:
     leases.clear()
     assert (len(leases), leases.tokens(), leases.retiring) == (0, {}, frozenset())
     assert not leases.alive(100)
+
+
+def test_a_lease_is_kept_for_a_while_after_a_record_of_its_partition(leases: Leases) -> None:
+    leases.serve([1, 2, 99], now=100)
+    leases.serve([2], now=103)
+
+    assert leases.lingering(now=100 + LINGER - 0.1) == {1, 2}
+    assert leases.lingering(now=100 + LINGER) == {2}
+    assert leases.lingering(now=103 + LINGER) == set()
+
+
+def test_what_is_to_be_given_up_does_not_linger(leases: Leases) -> None:
+    leases.serve([1, 2, 3], now=100)
+    leases.retire(1, lambda partition: partition)
+
+    assert leases.lingering(now=101) == {3}
+
+
+def test_most_is_half_of_all_partitions_without_those_that_are_given_up() -> None:
+    leases = Leases()
+    leases.renew([lease(each) for each in range(PARTITIONS // 2)], asked_at=100, seconds=30)
+    assert leases.are_most
+
+    leases.retire(PARTITIONS // 2 - 1, lambda partition: partition)
+    assert not leases.are_most

@@ -47,7 +47,7 @@ def test_what_cannot_work_is_refused_by_name(name: str, value: object) -> None:
 
 def test_the_least_that_works_is_taken() -> None:
     least = {"batch_size": 1, "max_crashes": 1, "grace": timedelta(), "lease": SECOND}
-    assert RelaySettings(**GOOD | least).capacity == 2
+    assert RelaySettings(**GOOD | least).capacity == 4
 
 
 @pytest.mark.requirement("C14")
