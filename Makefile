@@ -56,9 +56,11 @@ requirements: $(DEV) services  ## Print which tests prove which requirement
 services: $(DEV)  ## Find, start or install PostgreSQL and RabbitMQ for the tests
 	@$(BIN)/python -m scripts.services
 
-bench: $(DEV) services  ## Measure what capturing an event costs, and what a claim does
+bench: $(DEV) services  ## Measure capture, claim, the relay to RabbitMQ, and the time from commit to consumer
 	@$(BIN)/python -m benchmarks.capture $(ARGS)
 	@$(BIN)/python -m benchmarks.claim
+	@$(BIN)/python -m benchmarks.relay
+	@$(BIN)/python -m benchmarks.latency
 
 drain: $(DEV) services  ## Deliver a million records: how fast, and in how much memory
 	@$(BIN)/python -m benchmarks.drain $(ARGS)

@@ -12,8 +12,8 @@ from postroom.publishers.rabbitmq.address import Address
 from postroom.publishers.rabbitmq.channel import Channel
 from postroom.publishers.rabbitmq.connection import ClosedError, Connection
 from postroom.publishers.rabbitmq.topology import Topology
+from postroom.publishers.rabbitmq.verdict import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED
 
-ACCESS_REFUSED, NOT_FOUND, CLASH = 403, 404, 406
 INVALID, NOT_IMPLEMENTED = 503, 540
 """How a broker closes the connection for what makes no sense, such as an exchange's type."""
 Step = tuple[str, Callable[[], Frame], type[Frame]]
@@ -75,7 +75,7 @@ async def declare(inquiry: Inquiry, topology: Topology) -> None:
         except ClosedError as error:
             if error.code in (INVALID, NOT_IMPLEMENTED):
                 raise ConfigurationError(f"{what} cannot be declared: {error.reason}") from error
-            if error.code not in (ACCESS_REFUSED, NOT_FOUND, CLASH):
+            if error.code not in (ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED):
                 raise
             clashes.append(f"{what}: {error.reason}")
     if clashes:

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -18,24 +17,25 @@ from postroom.publishers.rabbitmq.address import Address
 from postroom.publishers.rabbitmq.channel import blocked
 from postroom.publishers.rabbitmq.confirms import ConfirmChannel, Known, Parcel, is_answer
 from postroom.publishers.rabbitmq.connection import FORCED, ClosedError, Connection
-from postroom.publishers.rabbitmq.declare import (
-    ACCESS_REFUSED,
-    CLASH,
-    NOT_FOUND,
-    Inquiry,
-    declare,
-)
+from postroom.publishers.rabbitmq.declare import Inquiry, declare
 from postroom.publishers.rabbitmq.frames import Message
 from postroom.publishers.rabbitmq.message import cloud_event, plain_message
 from postroom.publishers.rabbitmq.routing import Destination, Routes, Routing
 from postroom.publishers.rabbitmq.topology import Topology
+from postroom.publishers.rabbitmq.verdict import (
+    ACCESS_REFUSED,
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    is_about_one_key,
+    named_by,
+    size_limit,
+    unanswered,
+    verdict,
+)
 from postroom.record import ClaimedRecord
 
 logger = logging.getLogger(__name__)
 
-TOO_LARGE: Final = re.compile(r"larger than .*?max size '?(\d+)")
-EXCHANGE: Final = re.compile(r"(?:no|access to) exchange '([^']*)'")
-TOPIC: Final = re.compile(r"access to topic '(?P<key>[^']*)' in exchange '(?P<exchange>[^']*)'")
 REMEMBERED: Final = 10_000
 
 
@@ -250,16 +250,11 @@ class RabbitMQPublisher:
 
     def _blame_named(self, parcels: Sequence[Parcel], error: ClosedError) -> bool:
         """Answer those whom the broker names; tell whether there are any."""
-        if error.code == CLASH and (limit := TOO_LARGE.search(error.reason)):
-            self._max_size = int(limit[1])
+        limit = size_limit(error)
+        if limit is not None:
+            self._max_size = limit
             return self._refuse_too_large(parcels)
-        topic, exchange = TOPIC.search(error.reason), EXCHANGE.search(error.reason)
-        if topic is not None:
-            named = [each for each in parcels if each.place == (topic["exchange"], topic["key"])]
-        elif exchange is not None:
-            named = [each for each in parcels if each.exchange == exchange[1]]
-        else:
-            named = []
+        named = named_by(error, parcels)
         for parcel in named:
             parcel.answer(self._blame(parcel, error))
         return bool(named)
@@ -267,13 +262,13 @@ class RabbitMQPublisher:
     def _blame(self, parcel: Parcel, error: ClosedError) -> Outcome:
         """Say what becomes of a message that the broker closes a channel for."""
         reason = f"RabbitMQ refused it: {error.reason}"
-        if error.code == CLASH:
+        if error.code == PRECONDITION_FAILED:
             return Refused(reason, permanent=True)
         if error.code not in (NOT_FOUND, ACCESS_REFUSED):  # it may be about anything
             raise ConnectionLostError(
                 f"RabbitMQ at {self.address} closed a channel: {error.reason}"
             )
-        if TOPIC.search(error.reason):
+        if is_about_one_key(error):
             self._doubtful.add(Destination(*parcel.place))
         elif parcel.exchange == self.exchange:
             raise Outage(f"RabbitMQ at {self.address}: {error.reason}")
@@ -322,12 +317,7 @@ class RabbitMQPublisher:
             self._note_arrivals(record, parcels)
         if unanswered(parcels) and trouble is not None:
             return trouble
-        refused = [each.outcome for each in parcels if isinstance(each.outcome, Refused)]
-        postponed = [each.outcome for each in parcels if isinstance(each.outcome, Postponed)]
-        reason = "; ".join([each.reason for each in refused] + [each.reason for each in postponed])
-        if not refused:
-            return Postponed(reason)
-        return Refused(reason, permanent=not postponed and all(each.permanent for each in refused))
+        return verdict(parcels)
 
     def _note_arrivals(self, record: ClaimedRecord, parcels: Sequence[Parcel]) -> None:
         """Remember where a record has arrived, so that it is not sent there again."""
@@ -335,11 +325,6 @@ class RabbitMQPublisher:
         self._arrived[record.id] = self._arrived.pop(record.id, set()) | here
         if len(self._arrived) > REMEMBERED:
             del self._arrived[next(iter(self._arrived))]
-
-
-def unanswered(parcels: Iterable[Parcel]) -> list[Parcel]:
-    """Give the parcels that nothing is known of."""
-    return [parcel for parcel in parcels if parcel.outcome is None]
 
 
 def _maker(source: str | None) -> Callable[[ClaimedRecord], Message]:
