@@ -98,7 +98,7 @@ class ClaimStatements:
         ready = f"""r.ready AND {free}
             AND {within_partition("r.position")} LIMIT :depth"""
         due = f"""r.due_at <= {sql.now} AND {free}
-            AND {within_partition("r.due_at, r.position")} LIMIT :depth"""
+            AND r.partition = partitions.partition ORDER BY r.due_at, r.position LIMIT :depth"""
         columns = record_columns(sql)
         gated = f"EXISTS (SELECT 1 FROM {n.blocked}) AS gated"
 
