@@ -21,6 +21,7 @@ class Leases:
         self._leases: dict[int, Lease] = {}
         self._deadline = 0.0
         self._served: dict[int, float] = {}
+        self._alone = False
         self.retiring: frozenset[int] = frozenset()
         self.cautious: set[int] = set()
         """The partitions whose records go one by one."""
@@ -37,6 +38,7 @@ class Leases:
 
     def retire(self, share: int, use: Callable[[int], int]) -> None:
         """Choose what to give up when others are there to take it: what is least in use."""
+        self._alone = share >= PARTITIONS
         surplus = len(self._leases) - share
         self.retiring = frozenset(sorted(self._leases, key=use)[: max(0, surplus)])
 
@@ -45,14 +47,18 @@ class Leases:
         self._served.update((partition, now) for partition in partitions)
 
     def lingering(self, now: float) -> set[int]:
-        """Give the partitions to keep because they had records a moment ago."""
-        fresh = {p for p in self._leases if now - self._served.get(p, -LINGER) < LINGER}
-        return fresh - self.retiring
+        """Give the partitions to keep because they had records a moment ago, if nobody else waits.
+
+        With others there, a share of those that have work is all that one is to hold.
+        """
+        if not self._alone:
+            return set()
+        return {p for p in self._leases if now - self._served.get(p, -LINGER) < LINGER}
 
     @property
     def are_most(self) -> bool:
         """Whether what is committed next is likely to be in a partition that is leased."""
-        return len(self._leases) - len(self.retiring) >= MOST
+        return self._alone and len(self._leases) >= MOST
 
     def alive(self, now: float) -> bool:
         """Tell whether anything new may be started."""

@@ -104,6 +104,7 @@ def test_all_can_be_let_go(leases: Leases) -> None:
 
 
 def test_a_lease_is_kept_for_a_while_after_a_record_of_its_partition(leases: Leases) -> None:
+    leases.retire(PARTITIONS, lambda partition: partition)  # nobody else is there
     leases.serve([1, 2, 99], now=100)
     leases.serve([2], now=103)
 
@@ -112,17 +113,28 @@ def test_a_lease_is_kept_for_a_while_after_a_record_of_its_partition(leases: Lea
     assert leases.lingering(now=103 + LINGER) == set()
 
 
-def test_what_is_to_be_given_up_does_not_linger(leases: Leases) -> None:
+def test_with_others_there_nothing_lingers(leases: Leases) -> None:
     leases.serve([1, 2, 3], now=100)
-    leases.retire(1, lambda partition: partition)
+    assert leases.lingering(now=101) == set()  # it has not been told whether it is alone
 
-    assert leases.lingering(now=101) == {3}
+    leases.retire(PARTITIONS // 2, lambda partition: partition)
+
+    assert leases.lingering(now=101) == set()
 
 
-def test_most_is_half_of_all_partitions_without_those_that_are_given_up() -> None:
+@pytest.mark.parametrize(
+    ("held", "share", "most"),
+    [
+        (PARTITIONS // 2, PARTITIONS, True),
+        (PARTITIONS // 2 - 1, PARTITIONS, False),
+        (PARTITIONS, PARTITIONS // 2, False),
+    ],
+    ids=["half of them", "fewer", "with others there"],
+)
+def test_most_is_half_of_all_partitions_when_nobody_else_is_there(
+    held: int, share: int, most: bool
+) -> None:
     leases = Leases()
-    leases.renew([lease(each) for each in range(PARTITIONS // 2)], asked_at=100, seconds=30)
-    assert leases.are_most
-
-    leases.retire(PARTITIONS // 2 - 1, lambda partition: partition)
-    assert not leases.are_most
+    leases.renew([lease(each) for each in range(held)], asked_at=100, seconds=30)
+    leases.retire(share, lambda partition: partition)
+    assert leases.are_most is most
