@@ -136,7 +136,7 @@ async def test_nothing_is_lost_while_workers_are_killed_and_frozen(
 ) -> None:
     records = many_records()
     await save(engine, records)
-    fleet.configure(refused_percent=5, lease=1.5, latency=0.02, batch_size=BATCH, retry=0.05)
+    fleet.configure(refused_percent=5, lease=1.5, latency=0.1, batch_size=BATCH, retry=0.05)
 
     await all_ready(*[fleet.start() for _ in range(4)])
     executioner = Executioner(fleet, engine, ledger, len(records))
