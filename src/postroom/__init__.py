@@ -34,6 +34,7 @@ from postroom.record import ClaimedRecord, OutboxRecord, Status
 from postroom.relay.health import Health, HealthStatus
 from postroom.relay.relay import OutboxEventPublisher, OutboxRelay
 from postroom.relay.retry import RetrySchedule
+from postroom.relay.trouble import database_outage
 
 __all__ = [
     "AggregateRoot",
@@ -81,6 +82,7 @@ __all__ = [
     "UnknownEventTypeError",
     "UntypedEvent",
     "auto_discover_handlers",
+    "database_outage",
     "deserialize_event",
     "get_handlers_for",
     "handles",

@@ -99,3 +99,11 @@ def error_text(error: BaseException) -> str:
     cause = original if isinstance(original, BaseException) else error
     text = (str(cause).strip() or repr(cause)).splitlines()[0]
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+
+
+def traceable(error: BaseException) -> BaseException | None:
+    """Give the error to log with its traceback; None for a database's, which shows a row's values.
+
+    (PostgreSQL's text of a violated constraint ends with the row.)
+    """
+    return None if hasattr(error, "orig") or hasattr(error.__cause__, "orig") else error

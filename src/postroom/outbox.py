@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Connection, Engine, MetaData, inspect
+from sqlalchemy import Connection, Engine, MetaData, Table, inspect
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Mapper, Session, registry
 
@@ -66,7 +66,8 @@ class Outbox:
             registry=events,
         )
         records = self.tables.records
-        records.info.update({SETTINGS: self.settings, OUTBOX: self})
+        metadata.info.setdefault(SETTINGS, {})[records] = self.settings
+        metadata.info.setdefault(OUTBOX, {})[records] = self
         mapping = mapper_registry or registry(metadata=metadata)
         # The id is the identity; positions are the database's business.
         mapper = mapping.map_imperatively(
@@ -127,9 +128,9 @@ def map_outbox_table(mapper_registry: registry, *, table: str = "outbox", **opti
     """
     schema = options.get("schema") or mapper_registry.metadata.schema
     known = mapper_registry.metadata.tables.get(f"{schema}.{table}" if schema else table)
-    if known is not None and OUTBOX in known.info:
-        outbox: Outbox = known.info[OUTBOX]
-        return outbox
+    outboxes: dict[Table | None, Outbox] = mapper_registry.metadata.info.get(OUTBOX, {})
+    if known in outboxes:
+        return outboxes[known]
     return Outbox(mapper_registry.metadata, table=table, mapper_registry=mapper_registry, **options)
 
 

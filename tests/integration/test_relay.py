@@ -423,6 +423,7 @@ async def test_missing_tables_are_named_at_the_start(
     with pytest.raises(SchemaError, match="no table `outbox`"):
         await relay.run()
     assert relay.health.status == HealthStatus.STOPPED
+    assert "no table `outbox`" in str(relay.health.reason)
     await engine.dispose()
 
 

@@ -3,6 +3,7 @@
 import pickle
 
 import pytest
+from sqlalchemy.exc import IntegrityError
 
 from postroom import (
     CaptureError,
@@ -15,6 +16,7 @@ from postroom import (
     UnknownEventTypeError,
     errors,
 )
+from postroom.errors import error_text, traceable
 
 ALL = [
     CaptureError,
@@ -72,3 +74,21 @@ def test_a_schema_error_lists_every_drift_on_a_line_of_its_own() -> None:
 def test_errors_survive_the_way_out_of_another_process(error: PostroomError) -> None:
     copy = pickle.loads(pickle.dumps(error))  # noqa: S301  our own bytes
     assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
+
+
+def database_error() -> IntegrityError:
+    """As PostgreSQL says it: the row in question is a part of the text."""
+    row = 'violates check constraint "boom"\nDETAIL:  Failing row contains (secret).'
+    return IntegrityError("INSERT …", {}, ValueError(row))
+
+
+def test_a_row_of_the_database_is_not_in_a_log() -> None:
+    wrapped = PostroomError("cannot settle")
+    wrapped.__cause__ = database_error()
+    assert traceable(database_error()) is traceable(wrapped) is None
+    assert error_text(database_error()) == 'violates check constraint "boom"'
+
+
+def test_all_other_errors_are_logged_with_their_traceback() -> None:
+    error = ValueError("what nobody foresaw")
+    assert traceable(error) is error

@@ -52,6 +52,7 @@ NAMES = [
     "UnknownEventTypeError",
     "UntypedEvent",
     "auto_discover_handlers",
+    "database_outage",
     "deserialize_event",
     "get_handlers_for",
     "handles",

@@ -18,7 +18,9 @@ from postroom.events.registry import EventRegistry, default_registry
 from postroom.record import OutboxRecord
 
 SETTINGS: Final = "postroom.capture"
-"""Where a table's `info` keeps the settings of its outbox."""
+"""Where the `info` of a MetaData keeps the settings of its outboxes, by the table.
+
+(Not that of the table: Alembic writes it into migrations.)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +60,9 @@ def settings_of(record: type[OutboxRecord] = OutboxRecord) -> CaptureSettings:
     """Find the outbox that a record class is mapped to."""
     mapper: Mapper[Any] | None = inspect(record, raiseerr=False)
     table = mapper.local_table if mapper is not None else None
-    if isinstance(table, Table) and SETTINGS in table.info:
-        settings: CaptureSettings = table.info[SETTINGS]
+    known = table.metadata.info.get(SETTINGS, {}) if isinstance(table, Table) else {}
+    if table in known:
+        settings: CaptureSettings = known[table]
         return settings
     raise ConfigurationError(
         f"there is no outbox yet: {record.__name__} is not mapped to a table."

@@ -16,6 +16,7 @@ from postroom.cli.logs import set_up_logging
 from postroom.cli.settings import SETTINGS, WorkerSettings
 from postroom.cli.topology import apply_topology, topology_of, tree
 from postroom.cli.worker import work
+from postroom.errors import error_text, traceable
 
 app = typer.Typer(
     help="The transactional outbox: what you commit gets delivered.",
@@ -151,7 +152,9 @@ def _end(command: str, run: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     except Complaint as complaint:
         print(f"postroom {command}: {complaint}", file=sys.stderr)
         code = complaint.code
-    except Exception:
-        logging.getLogger("postroom").critical("postroom: %s failed", command, exc_info=True)
+    except Exception as error:
+        message = "postroom: %s failed: %s"
+        logger = logging.getLogger("postroom")
+        logger.critical(message, command, error_text(error), exc_info=traceable(error))
         code = Exit.BUG
     raise typer.Exit(code)

@@ -1,11 +1,13 @@
 """Alembic: migrations that create the outbox, and bring it up to what this postroom needs.
 
-Import it in env.py, and every migration can say `op.upgrade_outbox()` and `op.drop_outbox()`.
-Autogenerate needs nothing of this: it sees the tables on the application's MetaData.
+A migration calls `upgrade_outbox` and `drop_outbox`; where env.py imports this module, they are
+`op.upgrade_outbox` and `op.drop_outbox` too. Autogenerate needs nothing of this: it sees the tables
+on the application's MetaData.
 """
 
 from typing import Any
 
+from alembic import op
 from alembic.autogenerate import comparators
 from alembic.operations import MigrateOperation, Operations
 from alembic.util import DispatchPriority, PriorityDispatchResult
@@ -14,6 +16,20 @@ from sqlalchemy import Column, MetaData
 from postroom.store.ddl import create_all, drop_all
 from postroom.store.schema import upgrade_schema
 from postroom.store.table import OutboxTables, define_tables
+
+
+def upgrade_outbox(table: str = "outbox", *, schema: str | None = None) -> None:
+    """Create what is missing and mend what differs; nothing to do is fine.
+
+    Call it again, in a new migration, when a later postroom asks for it. With --sql there is no
+    database to look at: it writes what creates everything.
+    """
+    op.invoke(UpgradeOutbox(table, schema))
+
+
+def drop_outbox(table: str = "outbox", *, schema: str | None = None) -> None:
+    """Drop the tables, with the records in them; the schema stays."""
+    op.invoke(DropOutbox(table, schema))
 
 
 class _OutboxOperation(MigrateOperation):
@@ -36,11 +52,7 @@ class UpgradeOutbox(_OutboxOperation):
     def upgrade_outbox(
         cls, operations: Operations, table: str = "outbox", *, schema: str | None = None
     ) -> None:
-        """Create what is missing and mend what differs; nothing to do is fine.
-
-        Call it again, in a new migration, when a later postroom asks for it. With --sql there is
-        no database to look at: it writes what creates everything.
-        """
+        """Do what the function `upgrade_outbox` does."""
         operations.invoke(cls(table, schema))
 
 
@@ -52,7 +64,7 @@ class DropOutbox(_OutboxOperation):
     def drop_outbox(
         cls, operations: Operations, table: str = "outbox", *, schema: str | None = None
     ) -> None:
-        """Drop the tables, with the records in them; the schema stays."""
+        """Do what the function `drop_outbox` does."""
         operations.invoke(cls(table, schema))
 
 

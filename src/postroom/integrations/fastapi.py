@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from fastapi import FastAPI
 
 from postroom.capture.bus import EventBus, OutboxMiddleware
+from postroom.errors import error_text, traceable
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,8 @@ def _report_end(task: asyncio.Task[None]) -> None:
 def _report_failure(task: asyncio.Task[None]) -> bool:
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        log.critical("the relay has failed, and delivers nothing: %s", error, exc_info=error)
+        message = "the relay has failed, and delivers nothing: %s"
+        log.critical(message, error_text(error), exc_info=traceable(error))
     return error is not None
 
 

@@ -112,6 +112,7 @@ class OutboxRelay:
         )
         self._engine = engine
         self._lanes: list[Lane] = []
+        self._failure: str | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
@@ -140,7 +141,7 @@ class OutboxRelay:
     def health(self) -> Health:
         """How it is."""
         if self._loop is None:
-            return Health(status=HealthStatus.STOPPED)
+            return Health(status=HealthStatus.STOPPED, reason=self._failure)
         for breaker in (self._office.database, self._office.way_out):
             if breaker.since is not None:
                 seconds = self._clock.monotonic() - breaker.since
@@ -166,9 +167,14 @@ class OutboxRelay:
         try:
             await self._open_store()
             await self._office.open_publisher()
+            if self._stopping.is_set():
+                return  # it was waiting for something to come up, and need not any more
             self._lanes = lanes
             async with self._listening():
                 await self._run_all(lanes, cleaner)
+        except Exception as error:
+            self._failure = error_text(error)
+            raise
         finally:
             unsubscribe()
             await self._end()
@@ -237,6 +243,7 @@ class OutboxRelay:
         if self._loop is not None:
             raise ConfigurationError("this relay is running already. Make another one.")
         self._loop = asyncio.get_running_loop()
+        self._failure = None
         self._stopping, self._ended = asyncio.Event(), asyncio.Event()  # of this very loop
         self._own_engine = with_own_pool(self._engine)
         self._office.store = self._make_store(self._own_engine)

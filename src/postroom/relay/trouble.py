@@ -14,7 +14,11 @@ DRIVERS = ("asyncpg", "psycopg", "aiosqlite", "sqlite3")
 
 
 def database_outage(error: BaseException) -> bool:
-    """Tell whether an error of the store will pass by itself."""
+    """Tell whether an error of a database is nobody's fault, and will pass by itself.
+
+    For an answer such as 503, and for a handler that is to `raise Outage` when its own database is
+    away.
+    """
     if isinstance(error, DBAPIError):
         return error.connection_invalidated or not isinstance(error, OURS)
     bare = type(error).__module__.partition(".")[0] in DRIVERS

@@ -20,8 +20,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.pool import NullPool
 
+from postroom import Outbox, OutboxRecord
 from postroom.store.schema import schema_drift
-from postroom.store.table import define_tables
 
 
 @dataclass(kw_only=True)
@@ -37,7 +37,7 @@ class App:
 
     def __post_init__(self) -> None:
         metadata = _tables_of_its_own(MetaData(naming_convention=self.convention))
-        self.tables = define_tables(metadata, table=self.table, schema=self.schema)
+        self.tables = _outbox(metadata, table=self.table, schema=self.schema).tables
         self.engine = create_engine(self.url, poolclass=NullPool)
         self.sql = io.StringIO()
         self.config = Config(stdout=io.StringIO(), output_buffer=self.sql)
@@ -77,6 +77,13 @@ class App:
         """List the tables next to the outbox, and itself."""
         names = set(inspect(self.engine).get_table_names(schema=self.schema))
         return names - {"alembic_version"}
+
+
+def _outbox(metadata: MetaData, **names: Any) -> Outbox:
+    class Record(OutboxRecord):
+        """Of this application alone: a class is mapped once."""
+
+    return Outbox(metadata, record=Record, **names)
 
 
 def _tables_of_its_own(metadata: MetaData) -> MetaData:
