@@ -9,6 +9,10 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 OURS = (DataError, IntegrityError, ProgrammingError)
+LASTING = ("0A", "21", "22", "23", "2F", "42", "44", "P0")
+"""The classes of PostgreSQL's states that say no to a statement, with P0 for what triggers raise.
+
+SQLAlchemy has a class of its own for a part of them only."""
 DRIVERS = ("asyncpg", "psycopg", "aiosqlite", "sqlite3")
 """Some errors of a driver come bare: those of a connection that is being made."""
 
@@ -20,6 +24,12 @@ def database_outage(error: BaseException) -> bool:
     away.
     """
     if isinstance(error, DBAPIError):
-        return error.connection_invalidated or not isinstance(error, OURS)
+        return error.connection_invalidated or not _lasts(error)
     bare = type(error).__module__.partition(".")[0] in DRIVERS
     return bare or isinstance(error, OSError | TimeoutError | PoolTimeoutError)
+
+
+def _lasts(error: DBAPIError) -> bool:
+    """Tell whether the database has an objection to the statement, today and tomorrow."""
+    state = str(getattr(error.orig, "sqlstate", None) or "")
+    return isinstance(error, OURS) or state.startswith(LASTING)

@@ -11,8 +11,17 @@ from postroom.errors import SchemaError
 from postroom.relay.trouble import database_outage
 
 
-def wrapped(kind: type[exc.DBAPIError], *, invalidated: bool = False) -> exc.DBAPIError:
-    driver = Exception("server closed the connection unexpectedly\nDETAIL: it was busy")
+class DriverError(Exception):
+    """Of a driver of PostgreSQL."""
+
+    sqlstate: str | None = None
+
+
+def wrapped(
+    kind: type[exc.DBAPIError], *, invalidated: bool = False, state: str | None = None
+) -> exc.DBAPIError:
+    driver = DriverError("server closed the connection unexpectedly\nDETAIL: it was busy")
+    driver.sqlstate = state
     return kind(
         "SELECT secret", {"password": "hunter2"}, driver, connection_invalidated=invalidated
     )
@@ -23,6 +32,8 @@ PASSING = [
     wrapped(exc.InterfaceError),
     wrapped(exc.InternalError),
     wrapped(exc.DBAPIError),
+    wrapped(exc.DBAPIError, state="57P01"),  # the server is being stopped
+    wrapped(exc.DBAPIError, state="P0001", invalidated=True),
     wrapped(exc.ProgrammingError, invalidated=True),
     exc.TimeoutError("QueuePool limit reached"),
     asyncpg.exceptions.CannotConnectNowError("the database system is starting up"),
@@ -34,6 +45,8 @@ PASSING = [
     TimeoutError(),
 ]
 LASTING = [
+    wrapped(exc.DBAPIError, state="P0001"),  # a trigger raises
+    wrapped(exc.DBAPIError, state="22012"),  # a division by zero
     wrapped(exc.ProgrammingError),
     wrapped(exc.DataError),
     wrapped(exc.IntegrityError),
