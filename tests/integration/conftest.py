@@ -9,7 +9,6 @@ from sqlalchemy import Engine, NullPool, create_engine, make_url, text
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, sessionmaker
 
-from tests.support.broker import Broker
 from tests.support.command import Commands, commands_in
 from tests.support.shop import Base, outbox
 
@@ -104,14 +103,6 @@ def database(request: pytest.FixtureRequest) -> AsyncEngine:
     name = "engine" if request.param == "postgresql" else "sqlite_file"
     engine: AsyncEngine = request.getfixturevalue(name)
     return engine
-
-
-@pytest.fixture
-def broker(rabbitmq_url: str) -> Iterator[Broker]:
-    """RabbitMQ as those see it who consume."""
-    broker = Broker(rabbitmq_url)
-    yield broker
-    broker.close()
 
 
 @pytest.fixture

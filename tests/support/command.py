@@ -1,4 +1,4 @@
-"""The command `postroom` as a process: started, watched, signalled; none outlives its test."""
+"""Commands as processes: started, watched, signalled; none outlives its test."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ class Command:
         self._out, self._err = directory / f".out.{number}", directory / f".err.{number}"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
-                [SCRIPT, *words],
+                words,
                 cwd=directory,
                 env={"PATH": os.environ["PATH"], **environment},
                 stdin=subprocess.DEVNULL,
@@ -48,6 +48,11 @@ class Command:
         """Wait until it has written something to standard error."""
         await eventually(lambda: text in self.err or self.ended, within=PATIENCE)
         assert text in self.err, f"ended with {self.process.returncode}: {self.err}"
+
+    async def prints(self, text: str) -> None:
+        """Wait until it has written something to standard output."""
+        await eventually(lambda: text in self.out or self.ended, within=PATIENCE)
+        assert text in self.out, f"ended with {self.process.returncode}: {self.err}"
 
     async def code(self) -> int:
         """Wait for its end, and give its exit code."""
@@ -80,6 +85,15 @@ class Commands:
 
     def __call__(self, *words: str, **environment: str) -> Command:
         """Start `postroom` with these words, and these variables."""
+        return self.start(str(SCRIPT), *words, **environment)
+
+    def python(self, *words: str, **environment: str) -> Command:
+        """Start Python with these words; it finds the examples, wherever it is started."""
+        path = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        return self.start(sys.executable, *words, **path, **environment)
+
+    def start(self, *words: str, **environment: str) -> Command:
+        """Start a program with these words, and these variables."""
         command = Command(words, self.directory, environment)
         self.everyone.append(command)
         return command

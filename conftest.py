@@ -1,4 +1,4 @@
-"""What every test can ask for: a database and a vhost of its own session."""
+"""What every test, of the library and of the examples, can ask for: a database and a vhost."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 from sqlalchemy import URL
 
+from tests.support.broker import Broker
 from tests.support.postgres import temporary_database
 from tests.support.rabbitmq import temporary_vhost
 from tests.support.services import service_url
@@ -35,6 +36,14 @@ def rabbitmq_url(_session_name: str) -> Iterator[str]:
     """This session's vhost."""
     with temporary_vhost(service_url("POSTROOM_TEST_RABBITMQ_URL"), _session_name) as url:
         yield url
+
+
+@pytest.fixture
+def broker(rabbitmq_url: str) -> Iterator[Broker]:
+    """RabbitMQ as those see it who consume."""
+    broker = Broker(rabbitmq_url)
+    yield broker
+    broker.close()
 
 
 @pytest.fixture(scope="session")

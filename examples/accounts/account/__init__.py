@@ -1,0 +1,1 @@
+"""The Account context: who may come in."""

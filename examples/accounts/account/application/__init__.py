@@ -1,0 +1,1 @@
+"""Use cases of accounts, and the ports that they need."""

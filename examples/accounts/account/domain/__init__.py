@@ -1,0 +1,1 @@
+"""Rules and events of accounts."""

@@ -1,0 +1,1 @@
+"""What the Account context does about events: every module here is found at start-up."""

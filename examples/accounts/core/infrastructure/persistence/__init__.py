@@ -1,0 +1,1 @@
+"""Profiles in the main database."""

@@ -1,0 +1,34 @@
+"""What the application is told from outside, by environment variables."""
+
+from typing import Annotated
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
+
+DRIVERS = ("postgresql+asyncpg", "sqlite+aiosqlite")
+
+Seconds = Annotated[float, Field(gt=0, le=24 * 3600)]
+
+
+class Settings(BaseSettings):
+    """DATABASE_URL, OUTBOX_POLL_INTERVAL and OUTBOX_LEASE (both in seconds)."""
+
+    # What does not validate may be a URL with a password in it.
+    model_config = SettingsConfigDict(frozen=True, hide_input_in_errors=True)
+
+    database_url: str = Field(default="sqlite+aiosqlite:///accounts.db", repr=False)
+    outbox_poll_interval: Seconds = 30
+    outbox_lease: Seconds = 30
+
+    @field_validator("database_url")
+    @classmethod
+    def _check_driver(cls, url: str) -> str:
+        try:
+            driver = make_url(url).drivername
+        except (ArgumentError, ValueError):
+            raise ValueError("this is not the URL of a database") from None
+        if driver not in DRIVERS:
+            raise ValueError(f"the URL begins with {'://, or '.join(DRIVERS)}://")
+        return url

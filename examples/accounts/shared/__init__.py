@@ -1,0 +1,1 @@
+"""The shared kernel: what both contexts stand on."""

@@ -1,0 +1,1 @@
+"""Ports that every context has."""

@@ -1,0 +1,1 @@
+"""Adapters that every context uses."""

@@ -1,0 +1,1 @@
+"""The main database: its metadata, sessions and start-up check."""

@@ -1,0 +1,1 @@
+"""Mappers of what belongs to no context."""

@@ -1,0 +1,49 @@
+"""A database and a server for all tests, which use accounts of their own."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+
+from examples.accounts.tests.database import Database
+from tests.support.command import PATIENCE, Commands
+from tests.support.migrated import migrated_database
+from tests.support.server import Server, serve
+
+FACTORY = "examples.accounts.main:create_app"
+
+
+@pytest.fixture(scope="session")
+def database_url() -> Iterator[str]:
+    with migrated_database("accounts") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def server(session_commands: Commands, database_url: str) -> Server:
+    return serve(session_commands, FACTORY, DATABASE_URL=database_url)
+
+
+@pytest.fixture
+async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as client:
+        yield client
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    with Database(database_url) as database:
+        yield database
+
+
+@pytest.fixture
+def own_database_url() -> Iterator[str]:
+    """A database whose server the test may kill."""
+    with migrated_database("accounts") as url:
+        yield url
+
+
+@pytest.fixture
+def own_database(own_database_url: str) -> Iterator[Database]:
+    with Database(own_database_url) as database:
+        yield database
