@@ -1,0 +1,44 @@
+"""What nobody foresaw: the client learns that something went wrong, the log learns what."""
+
+import logging
+
+import strawberry
+from graphql import GraphQLError
+from starlette.status import HTTP_503_SERVICE_UNAVAILABLE
+from strawberry.extensions import MaskErrors
+from strawberry.types import ExecutionContext
+
+from postroom import database_outage
+
+logger = logging.getLogger(__name__)
+
+
+class MaskedErrors(MaskErrors):
+    """Hides what happened, but says whether it is worth trying again."""
+
+    def __init__(self) -> None:
+        super().__init__(should_mask_error=_is_unexpected)
+
+    def anonymise_error(self, error: GraphQLError) -> GraphQLError:
+        message, code = "internal error", "INTERNAL"
+        if error.original_error and database_outage(error.original_error):
+            message, code = "try again later", "UNAVAILABLE"
+            self.execution_context.context.response.status_code = HTTP_503_SERVICE_UNAVAILABLE
+        return GraphQLError(message, error.nodes, path=error.path, extensions={"code": code})
+
+
+class LoggingSchema(strawberry.Schema):
+    """Logs tracebacks, never the request: it may hold a token."""
+
+    def process_errors(
+        self, errors: list[GraphQLError], execution_context: ExecutionContext | None = None
+    ) -> None:
+        for error in filter(_is_unexpected, errors):
+            path = ".".join(map(str, error.path or []))
+            logger.error("unexpected error at %s", path, exc_info=error.original_error)
+
+
+def _is_unexpected(error: GraphQLError) -> bool:
+    """Tell an error of ours from a mistake in the client's document or variables."""
+    original = error.original_error
+    return original is not None and not isinstance(original, GraphQLError)

@@ -1,0 +1,1 @@
+"""What families and invitations are and allow: no framework, no database."""

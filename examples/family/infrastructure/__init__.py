@@ -1,0 +1,1 @@
+"""PostgreSQL, RabbitMQ and the clock behind the ports of the application."""

@@ -1,0 +1,8 @@
+"""The time of this machine."""
+
+from datetime import UTC, datetime
+
+
+class SystemClock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)

@@ -1,0 +1,36 @@
+"""What the application is told by its environment."""
+
+from typing import Literal, Self
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+from sqlalchemy import URL, make_url
+
+
+class DatabaseSettings(BaseSettings):
+    """All that migrations need. URLs hold passwords: they are never shown."""
+
+    model_config = SettingsConfigDict(hide_input_in_errors=True)
+
+    database_url: str = Field(repr=False, pattern=r"^postgresql(\+\w+)?://")
+
+    @property
+    def database(self) -> URL:
+        """The database's URL, with the driver of this application whatever it says."""
+        return make_url(self.database_url).set(drivername="postgresql+asyncpg")
+
+    @classmethod
+    def load(cls) -> Self:
+        """Read the environment; end the process with a line for each variable that is wrong."""
+        try:
+            return cls.model_validate({})
+        except ValidationError as error:
+            lines = [f"  {str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()]
+            raise SystemExit("\n".join(["family cannot start:", *lines])) from None
+
+
+class Settings(DatabaseSettings):
+    """All that the application needs."""
+
+    rabbitmq_url: str = Field(repr=False, pattern=r"^amqps?://")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"

@@ -1,0 +1,97 @@
+"""One server for most tests, with a database and users of their own."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
+
+import httpx
+import pytest
+
+from examples.family.tests.database import Database
+from examples.family.tests.mailbox import Mailbox, mailbox
+from examples.family.tests.users import Someone
+from tests.support.broker import Broker
+from tests.support.command import Commands
+from tests.support.migrated import migrated_database
+from tests.support.server import Server, serve
+
+APP = "examples.family.main:create_app"
+
+LOG_EVERYTHING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "handlers": {"stderr": {"class": "logging.StreamHandler"}},
+    "root": {"level": "DEBUG", "handlers": ["stderr"]},
+    "loggers": {"sqlalchemy.engine": {"level": "INFO"}},
+}
+
+
+@pytest.fixture(scope="session")
+def database_url() -> Iterator[str]:
+    with migrated_database("family") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def server(session_commands: Commands, database_url: str, rabbitmq_url: str) -> Server:
+    """The application, logging all that it can."""
+    config = session_commands.write("logging.json", json.dumps(LOG_EVERYTHING))
+    options = ("--log-config", str(config), "--log-level", "trace")
+    return serve(
+        session_commands, APP, *options, DATABASE_URL=database_url, RABBITMQ_URL=rabbitmq_url
+    )
+
+
+@pytest.fixture(scope="session")
+def no_certificates() -> SSLContext:
+    """For clients of http only: to load certificates takes longer than most tests."""
+    return SSLContext(PROTOCOL_TLS_CLIENT)
+
+
+@pytest.fixture
+async def http(server: Server, no_certificates: SSLContext) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=server.url, verify=no_certificates) as client:
+        yield client
+
+
+@pytest.fixture
+def someone(http: httpx.AsyncClient) -> Callable[[], Someone]:
+    """Make users, each one new."""
+    return lambda: Someone(http)
+
+
+@pytest.fixture
+def ann(http: httpx.AsyncClient) -> Someone:
+    return Someone(http)
+
+
+@pytest.fixture
+async def family(ann: Someone) -> str:
+    """Ann's."""
+    return await ann.create_family()
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    database = Database(database_url)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+async def mail(server: Server, broker: Broker) -> Mailbox:
+    return await mailbox(broker)
+
+
+@pytest.fixture
+def own_database_url() -> Iterator[str]:
+    """A database for a test that starts a server of its own."""
+    with migrated_database("family") as url:
+        yield url
+
+
+@pytest.fixture
+def own_database(own_database_url: str) -> Iterator[Database]:
+    database = Database(own_database_url)
+    yield database
+    database.close()

@@ -1,0 +1,41 @@
+"""Starting it in an environment where something is missing or wrong."""
+
+import httpx
+import pytest
+from pydantic import ValidationError
+
+from examples.family.settings import Settings
+from examples.family.tests.conftest import APP
+from tests.support.command import Commands
+from tests.support.migrated import empty_database
+from tests.support.server import serve
+
+
+async def test_what_is_missing_or_wrong_is_named_and_not_shown(commands: Commands) -> None:
+    command = commands.python("-m", "uvicorn", "--factory", APP, DATABASE_URL="mysql://a:b@c/d")
+    assert await command.code() == 1
+    assert command.err.splitlines() == [
+        "family cannot start:",
+        r"  DATABASE_URL: String should match pattern '^postgresql(\+\w+)?://'",
+        "  RABBITMQ_URL: Field required",
+    ]
+
+
+async def test_without_its_tables_it_says_what_to_do(commands: Commands, rabbitmq_url: str) -> None:
+    with empty_database("family") as url:
+        server = serve(commands, APP, DATABASE_URL=url, RABBITMQ_URL=rabbitmq_url)
+        await server.command.says("Create it with `alembic upgrade head`")
+        async with httpx.AsyncClient() as http:
+            response = await http.get(f"{server.url}/health")
+        assert response.status_code == 503
+        assert response.json()["status"] == "stopped"
+        assert "`auth`" in response.json()["reason"]
+
+
+def test_settings_do_not_show_a_password() -> None:
+    good = {"database_url": "postgresql://a:secret@db/f", "rabbitmq_url": "amqp://a:secret@mq"}
+    settings = Settings.model_validate(good)
+    assert "secret" not in f"{settings} {settings!r} {settings.database}"
+    with pytest.raises(ValidationError) as caught:
+        Settings.model_validate(good | {"rabbitmq_url": "http://a:secret@mq"})
+    assert "secret" not in str(caught.value)
