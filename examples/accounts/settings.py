@@ -16,7 +16,7 @@ class Settings(BaseSettings):
     """DATABASE_URL, OUTBOX_POLL_INTERVAL and OUTBOX_LEASE (both in seconds)."""
 
     # What does not validate may be a URL with a password in it.
-    model_config = SettingsConfigDict(frozen=True, hide_input_in_errors=True)
+    model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, hide_input_in_errors=True)
 
     database_url: str = Field(default="sqlite+aiosqlite:///accounts.db", repr=False)
     outbox_poll_interval: Seconds = 30

@@ -2,17 +2,30 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from postroom import ConfigurationError
+from postroom.publishers.rabbitmq import RabbitMQPublisher
 
 
 class DatabaseSettings(BaseSettings):
     """All that migrations need. URLs hold passwords: they are never shown."""
 
-    model_config = SettingsConfigDict(hide_input_in_errors=True)
+    model_config = SettingsConfigDict(env_ignore_empty=True, hide_input_in_errors=True)
 
     database_url: str = Field(repr=False, pattern=r"^postgresql(\+\w+)?://")
+
+    @field_validator("database_url")
+    @classmethod
+    def _check_database(cls, url: str) -> str:
+        try:
+            make_url(url)
+        except (ArgumentError, ValueError):
+            raise ValueError("this is not the URL of a database") from None
+        return url
 
     @property
     def database(self) -> URL:
@@ -32,5 +45,14 @@ class DatabaseSettings(BaseSettings):
 class Settings(DatabaseSettings):
     """All that the application needs."""
 
-    rabbitmq_url: str = Field(repr=False, pattern=r"^amqps?://")
+    rabbitmq_url: str = Field(repr=False)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+    @field_validator("rabbitmq_url")
+    @classmethod
+    def _check_broker(cls, url: str) -> str:
+        try:
+            RabbitMQPublisher(url, exchange="any")  # it does not connect yet
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from None
+        return url

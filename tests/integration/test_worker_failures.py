@@ -298,3 +298,13 @@ async def test_a_topology_that_the_broker_has_otherwise(
     assert f"exchange `{exchange}`" in line
     assert line.endswith("Change the topology, or what is on the broker.")
     assert "Traceback" not in worker.err
+
+
+@pytest.mark.parametrize("name", ["relay", "make_relay"])
+async def test_what_the_module_itself_finds_wrong_is_said_in_its_words(
+    postroom: Commands, name: str
+) -> None:
+    raised = "raise ConfigurationError('set SHOP_URL first.')"
+    text = f"def make_relay(): {raised}" if name == "make_relay" else raised
+    postroom.write("shop.py", f"from postroom import ConfigurationError\n{text}\n")
+    assert await complaint(postroom, USAGE, f"shop:{name}") == "set SHOP_URL first."

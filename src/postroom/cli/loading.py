@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from postroom.cli.complaint import Complaint, missing_extra
+from postroom.errors import ConfigurationError
 
 
 async def load(target: str, *kinds: type[Any]) -> Any:
@@ -19,16 +20,22 @@ async def load(target: str, *kinds: type[Any]) -> Any:
     wanted = " or a ".join(kind.__name__ for kind in kinds)
     if not module_name or not path or module_name.startswith("."):
         raise Complaint(f"{target!r} is no path.to.module:name of a {wanted}.")
+    try:
+        found = await _find(module_name, path, kinds)
+    except ConfigurationError as error:  # of the user's code, which knows what is wrong
+        raise Complaint(str(error)) from error
+    if not isinstance(found, kinds):
+        raise Complaint(f"{target} is a {type(found).__name__}, not a {wanted}.")
+    return found
+
+
+async def _find(module_name: str, path: str, kinds: tuple[type[Any], ...]) -> Any:
     found: Any = _import(module_name)
     for name in path.split("."):
         if not hasattr(found, name):
             raise Complaint(f"module {module_name} has no {path!r}. {_candidates(found, kinds)}")
         found = getattr(found, name)
-    if _is_factory(found):
-        found = await _make(found)
-    if not isinstance(found, kinds):
-        raise Complaint(f"{target} is a {type(found).__name__}, not a {wanted}.")
-    return found
+    return await _make(found) if _is_factory(found) else found
 
 
 def _is_factory(found: Any) -> bool:
