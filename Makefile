@@ -1,5 +1,6 @@
 # Every target sets up .venv by itself when pyproject.toml or constraints.txt has changed.
 # make test ARGS="-k name"    runs a part of the tests, without the coverage threshold
+# make demo SECONDS=20        ends by itself; otherwise Ctrl-C ends it
 # make clean test PYTHON=python3.12    makes .venv anew with that Python
 
 .DEFAULT_GOAL := help
@@ -9,7 +10,7 @@
 BIN := .venv/bin
 BASE := .venv/.base-installed
 DEV := .venv/.dev-installed
-CODE := $(wildcard src tests examples benchmarks scripts)
+CODE := $(wildcard src tests examples benchmarks scripts conftest.py)
 ARGS ?=
 JOBS ?= auto
 
@@ -29,11 +30,11 @@ endef
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(BASE)  ## Show what postroom does, on SQLite, in a few seconds
-	@$(BIN)/python -m examples.demo
+demo: $(BASE)  ## Run an application on SQLite, with sample traffic and some trouble, until Ctrl-C
+	@$(BIN)/python -m examples.messaging.demo $(if $(SECONDS),--seconds $(SECONDS))
 
-test: $(DEV) services  ## Run every test and measure the coverage of branches
-	@$(BIN)/pytest -n $(JOBS) $(or $(ARGS),--cov)
+test: $(DEV) services  ## Run every test; measure the coverage of branches, and of the requirements
+	@$(BIN)/pytest -n $(JOBS) $(or $(ARGS),--cov --requirements)
 
 chaos: $(DEV) services  ## Kill, freeze and cut off relays for some minutes; the tests have a short version
 	@POSTROOM_CHAOS=full $(BIN)/pytest -n $(JOBS) tests/chaos $(ARGS)
@@ -71,7 +72,7 @@ clean:  ## Remove .venv, caches and build output (not .services/: a server may l
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BASE): pyproject.toml constraints.txt
-	$(call install,sqlite)
+	$(call install,examples)
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt

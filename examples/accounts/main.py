@@ -27,7 +27,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         lifespan=relay_lifespan(relay_of, lifespan=checked),
         responses={503: {"model": problems.Problem}},
     )
-    setup_dishka(make_container(settings or Settings()), app)
+    setup_dishka(make_container(settings or Settings.load()), app)
     problems.install(app)
     for router in (account.router, core.router, health.router):
         app.include_router(router)

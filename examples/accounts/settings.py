@@ -1,8 +1,8 @@
 """What the application is told from outside, by environment variables."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
@@ -32,3 +32,12 @@ class Settings(BaseSettings):
         if driver not in DRIVERS:
             raise ValueError(f"the URL begins with {'://, or '.join(DRIVERS)}://")
         return url
+
+    @classmethod
+    def load(cls) -> Self:
+        """Read the environment; end the process with a line for each variable that is wrong."""
+        try:
+            return cls()
+        except ValidationError as error:
+            lines = [f"  {str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()]
+            raise SystemExit("\n".join(["accounts cannot start:", *lines])) from None

@@ -1,69 +1,120 @@
-"""The demo tells its story, and leaves nothing behind."""
+"""The demo tells its story, and ends when it is told to."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+
+
+def start(*words: str, temporary: Path) -> "subprocess.Popen[str]":
+    """Start it as `make demo` does."""
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-u", "-m", "examples.messaging.demo", *words],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def lines_until(demo: "subprocess.Popen[str]", end: str) -> Iterator[str]:
+    """Give what it prints, up to a line that begins so."""
+    assert demo.stdout is not None
+    for line in demo.stdout:
+        yield line.strip()
+        if line.startswith(end):
+            return
+    raise AssertionError(demo.stderr and demo.stderr.read())
 
 
 @pytest.fixture(scope="module")
-def told() -> list[str]:
-    """What the demo prints, line by line."""
-    command = [sys.executable, "-W", "error", "-m", "examples.demo"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
-    return [line.strip() for line in done.stdout.splitlines()]
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What it prints, line by line, until somebody ends it with Ctrl-C."""
+    temporary = tmp_path_factory.mktemp("demo")
+    demo = start(temporary=temporary)
+    try:
+        lines = [*lines_until(demo, "5.")]
+        [page] = re.findall(r"http://\S+/docs", lines[1])
+        assert "Messaging" in httpx.get(page).text
+        demo.send_signal(signal.SIGINT)
+        out, err = demo.communicate(timeout=PATIENCE)
+    finally:
+        demo.kill()
+    assert (demo.returncode, err) == (0, "")
+    assert [*temporary.iterdir()] == []
+    return lines + out.splitlines()
 
 
-def handled(told: list[str], order: str) -> list[str]:
-    """What the handlers said about an order, without the time."""
-    return [match[1] for line in told if (match := re.fullmatch(rf"[\d.]+ s +{order} +(.*)", line))]
+def chapter(told: list[str], number: int) -> list[str]:
+    """What is printed between two numbers, without the ids."""
+    [begin] = [n for n, line in enumerate(told) if line.startswith(f"{number}.")]
+    [end] = [n for n, line in enumerate(told) if line.startswith(f"{number + 1}.")]
+    without = [re.sub(r" *[0-9a-f-]{36} *", " ", line) for line in told[begin + 1 : end]]
+    return [re.sub(r"  +", " ", line).strip() for line in without if line]
 
 
-def test_the_demo_shows_what_was_kept_and_what_was_not(told: list[str]) -> None:
-    assert [line for line in told if line.startswith("orders:")] == [
-        "orders: 1   outbox: 2",
-        "orders: 1   outbox: 2",  # the rollback
-        "orders: 1   outbox: 3",
-        "orders: 1   outbox: 3",  # the refusal
-        "orders: 2   outbox: 5",
+def told_by(lines: list[str], who: str) -> list[str]:
+    return [line.removeprefix(f"{who}: ") for line in lines if line.startswith(f"{who}:")]
+
+
+def test_a_request_becomes_a_record_and_a_delivery(told: list[str]) -> None:
+    lines = chapter(told, 1)
+    assert told_by(lines, "record") == [
+        "group_message.created pending",
+        "group_message.queued pending",
     ]
-    assert any("field `total` is NaN" in line for line in told)
-
-
-def test_what_follows_a_refused_record_waits_for_it_in_order(told: list[str]) -> None:
-    assert handled(told, "A-1") == [
-        "receipt: refused, the mailbox is full",
-        "receipt: refused, the mailbox is full",
-        "receipt: sent",
-        "parcel:  packed",
-        "view:    of /orders/A-1",
+    assert told_by(lines, "audit") == [
+        "group_message.created draft",
+        "group_message.queued queued",
     ]
+    asked = lines.index("request: POST /group-messages")
+    recorded = lines.index("record: group_message.created pending")
+    assert asked < recorded < lines.index("audit: group_message.created draft")
 
 
-def test_another_order_does_not_wait(told: list[str]) -> None:
-    sent = [line.partition(" s  ")[2] for line in told if line.endswith("receipt: sent")]
-    assert sent == ["B-1  receipt: sent", "A-1  receipt: sent"]
+def test_a_rollback_leaves_neither_message_nor_record(told: list[str]) -> None:
+    lines = chapter(told, 2)
+    assert told_by(lines, "record") == told_by(lines, "audit") == []
+    assert told_by(lines, "answer") == ["500 Internal Server Error"]
+    [before, after] = told_by(lines, "database")[0].split(", ")
+    assert before.removesuffix(" before") == after.removesuffix(" after")
 
 
-def test_an_outage_is_waited_out_and_counts_as_no_retry(told: list[str]) -> None:
-    assert handled(told, "B-1")[-1] == "parcel:  packed"
-    assert "parcel:  the warehouse does not answer" in handled(told, "B-1")
-    relay = [line for line in told if line.startswith("relay:")]
-    assert "degraded" in relay[0]
-    assert relay[1:] == ["relay: ok"]
-    assert "5  OrderPaid     order B-1  published" in told
+def test_an_outage_is_waited_out(told: list[str]) -> None:
+    lines = chapter(told, 3)
+    assert told_by(lines, "answer") == ["201 Created", "200 OK"]
+    away, resumed = told_by(lines, "relay")
+    assert away.endswith("deliveries pause: the broker is away")
+    assert resumed.endswith("deliveries resume")
+    back = lines.index("broker: is back")
+    assert told_by(lines[:back], "audit") == []
+    assert len(told_by(lines[back:], "audit")) == 2
 
 
-def test_everything_is_delivered_in_the_end(told: list[str]) -> None:
-    assert told[-5:] == [
-        "1  OrderPlaced   order A-1  published after 2 retries",
-        "2  OrderPaid     order A-1  published",
-        "3  order.viewed  order A-1  published",
-        "4  OrderPlaced   order B-1  published",
-        "5  OrderPaid     order B-1  published",
+def test_what_follows_a_refused_record_waits_for_it_and_others_do_not(told: list[str]) -> None:
+    lines = chapter(told, 4)
+    [refused] = told_by(lines, "relay")
+    assert refused.endswith("the queue is full")
+    assert told_by(lines, "audit") == [
+        "group_message.processing processing",  # of the other message
+        "group_message.processing processing",
+        "group_message.completed completed",
     ]
+    assert told[-1].startswith("The application has stopped.")
+
+
+def test_it_can_be_told_when_to_end(tmp_path: Path) -> None:
+    demo = start("--seconds", "1", temporary=tmp_path)
+    out, err = demo.communicate(timeout=PATIENCE)
+    assert (demo.returncode, err) == (0, "")
+    assert out.splitlines()[-1].startswith("The application has stopped.")

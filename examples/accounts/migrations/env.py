@@ -12,7 +12,7 @@ from examples.accounts.mapping import start_mappers
 from examples.accounts.settings import Settings
 
 metadata = start_mappers().metadata
-url = Settings().database_url
+url = Settings.load().database_url
 
 
 def run(connection: Connection) -> None:

@@ -6,8 +6,20 @@ import pytest
 from pydantic import ValidationError
 
 from examples.accounts.settings import Settings
+from examples.accounts.tests.conftest import FACTORY
+from tests.support.command import Commands
 
 URL = "postgresql+asyncpg://app:hunter2@db/accounts"
+
+
+async def test_a_mistake_is_a_line_at_the_start(commands: Commands) -> None:
+    wrong = {"DATABASE_URL": "postgresql://app:hunter2@db/accounts", "OUTBOX_LEASE": "0"}
+    command = commands.python("-m", "uvicorn", "--factory", FACTORY, **wrong)
+    assert await command.code() == 1
+    first, *lines = command.err.splitlines()
+    assert first == "accounts cannot start:"
+    assert [line.strip().partition(":")[0] for line in lines] == ["DATABASE_URL", "OUTBOX_LEASE"]
+    assert "hunter2" not in command.err
 
 
 def test_a_password_is_not_shown() -> None:

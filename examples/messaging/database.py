@@ -1,0 +1,46 @@
+"""The engine, and what is particular about SQLite."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import DateTime, Dialect, event, make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.types import TypeDecorator
+
+DRIVERS = {"postgresql": "postgresql+asyncpg", "sqlite": "sqlite+aiosqlite"}
+
+
+def make_engine(url: str) -> AsyncEngine:
+    """Make the engine; a URL need not name the driver, and no value of a row gets into an error."""
+    address = make_url(url)
+    address = address.set(drivername=DRIVERS.get(address.drivername, address.drivername))
+    engine = create_async_engine(address, hide_parameters=True, pool_pre_ping=True)
+    if engine.dialect.name == "sqlite":
+        _lock_at_begin(engine)
+    return engine
+
+
+def _lock_at_begin(engine: AsyncEngine) -> None:
+    # A transaction that reads, and writes when somebody else has written, is refused by SQLite.
+    # One that takes the lock before it reads waits for its turn instead.
+    @event.listens_for(engine.sync_engine, "connect")
+    def leave_begin_to_us(connection: Any, _: Any) -> None:
+        connection.isolation_level = None
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def begin_immediate(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A moment, in UTC; SQLite would forget the zone."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return value and value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return value and (value if value.tzinfo else value.replace(tzinfo=UTC))

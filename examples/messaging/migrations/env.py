@@ -1,0 +1,27 @@
+"""How Alembic gets at the database: by the settings of the application."""
+
+import asyncio
+
+from alembic import context
+from sqlalchemy import Connection
+
+import postroom.integrations.alembic  # noqa: F401  op.upgrade_outbox
+from examples.messaging.database import make_engine
+from examples.messaging.models import Base
+from examples.messaging.settings import Settings
+
+
+def migrate(connection: Connection) -> None:
+    context.configure(connection=connection, target_metadata=Base.metadata)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+async def run() -> None:
+    engine = make_engine(Settings.load().database_url)
+    async with engine.connect() as connection:
+        await connection.run_sync(migrate)
+    await engine.dispose()
+
+
+asyncio.run(run())

@@ -1,0 +1,130 @@
+"""What the application has written, and faults that only a database can have."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+from uuid import uuid4
+
+import psycopg
+from sqlalchemy import make_url
+
+from tests.support.services import service_url
+
+REFUSE = """
+    CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql
+    AS $$ BEGIN RAISE EXCEPTION 'refused by the test'; END $$
+"""
+HELD_UP = """
+    SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
+    WHERE relation = %s::regclass AND NOT granted AND query LIKE %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the outbox says of one event."""
+
+    event_type: str
+    status: str
+    retry_count: int
+    error_message: str | None
+    payload: dict[str, Any]
+
+
+class Database:
+    """A connection beside the application's own, in which each statement is a transaction."""
+
+    def __init__(self, url: str) -> None:
+        self._address = url.replace("+asyncpg", "")
+        self._connection = self._connect()
+
+    def _connect(self) -> psycopg.Connection:
+        return psycopg.connect(self._address, autocommit=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        cursor = self._connection.execute(statement.encode(), values or None)
+        return cursor.fetchall() if cursor.description else []
+
+    def records(self, aggregate_id: str) -> list[Record]:
+        """Give the records of one message, in their order."""
+        query = (
+            "SELECT event_type, status, retry_count, error_message, payload FROM outbox_events"
+            " WHERE aggregate_id = %s ORDER BY position"
+        )
+        return [Record(*row) for row in self.rows(query, aggregate_id)]
+
+    def events(self, aggregate_id: str) -> list[str]:
+        """Give what was told of one message, in its order, without the type of the aggregate."""
+        return [each.event_type.partition(".")[2] for each in self.records(aggregate_id)]
+
+    def is_published(self, aggregate_id: str) -> bool:
+        """Tell whether all that was told of one message is delivered."""
+        return {each.status for each in self.records(aggregate_id)} == {"published"}
+
+    def left_behind(self, account_id: str) -> tuple[int, int]:
+        """Count the group messages of an account, and the records of all that it did."""
+        messages = "SELECT count(*) FROM group_messages WHERE account_id = %s"
+        records = "SELECT count(*) FROM outbox_events WHERE payload ->> 'account_id' = %s"
+        [[entities]], [[events]] = self.rows(messages, account_id), self.rows(records, account_id)
+        return entities, events
+
+    @contextmanager
+    def refusing(self, table: str, condition: str, *, at_commit: bool = False) -> Iterator[None]:
+        """Refuse rows that are so: at once, or when their transaction commits."""
+        name = f"refuse_{uuid4().hex}"
+        kind, when, deferred = (
+            ("CONSTRAINT TRIGGER", "AFTER", "DEFERRABLE INITIALLY DEFERRED")
+            if at_commit
+            else ("TRIGGER", "BEFORE", "")
+        )
+        self.rows(REFUSE)
+        self.rows(
+            f"CREATE {kind} {name} {when} INSERT ON {table} {deferred}"
+            f" FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION refuse()"
+        )
+        yield
+        self.rows(f"DROP TRIGGER {name} ON {table}")
+
+    @contextmanager
+    def locking(self, table: str) -> Iterator[None]:
+        """Have everybody wait until the end of the block who writes to a table, or is about to."""
+        with self._connect() as other, other.transaction():
+            other.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE".encode())
+            yield
+
+    def held_up(self, table: str, statement: str = "") -> list[int]:
+        """Give the connections that wait for a table, with a statement that begins like this."""
+        return [pid for [pid] in self.rows(HELD_UP, table, f"{statement}%")]
+
+    def terminate(self, *pids: int) -> None:
+        """End the connections of others, as an administrator would."""
+        for pid in pids:
+            self.rows("SELECT pg_terminate_backend(%s)", pid)
+
+    @contextmanager
+    def listening(self, channel: str) -> Iterator[psycopg.Connection]:
+        """Hear what is told on a channel from now on."""
+        with self._connect() as other:
+            other.execute(f"LISTEN {channel}".encode())
+            yield other
+
+
+@contextmanager
+def copy_of(url: str) -> Iterator[str]:
+    """Copy a database that nobody is connected to, give the URL of the copy, drop it."""
+    original = make_url(url)
+    copy = original.set(database=f"{original.database}_{uuid4().hex[:12]}")
+    server = service_url("POSTROOM_TEST_POSTGRES_URL").replace("+asyncpg", "")
+    with psycopg.connect(server, autocommit=True) as connection:
+        create = f'CREATE DATABASE "{copy.database}" TEMPLATE "{original.database}"'
+        connection.execute(create.encode())
+    yield copy.render_as_string(hide_password=False)
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE "{copy.database}" WITH (FORCE)'.encode())

@@ -1,0 +1,24 @@
+"""Whatever is sent, the application keeps to what it says of itself."""
+
+import sys
+from pathlib import Path
+
+from examples.messaging.tests.account import Account
+from tests.support.command import Commands
+from tests.support.server import Server
+
+SCHEMATHESIS = str(Path(sys.executable).with_name("schemathesis"))
+# What a message refers to has to be there, and a time has to come to pass: no schema says so.
+# Starlette's answer to a method that there is not names the methods of one route, not of the path.
+EXCEPT = "positive_data_acceptance,allow_header_conformance"
+OPTIONS = f"--checks all --exclude-checks {EXCEPT} --max-examples 10 --seed 1"
+
+
+async def test_nothing_that_is_sent_is_a_server_error(
+    commands: Commands, server: Server, account: Account
+) -> None:
+    headers = [f"--header={name}: {value}" for name, value in account.headers.items()]
+    words = ["run", f"{server.url}/openapi.json", *OPTIONS.split(), *headers, "--no-color"]
+    command = commands.start(SCHEMATHESIS, *words, HOME=str(commands.directory))
+    assert await command.code() == 0, command.out + command.err
+    assert "Tested: 14" in command.out
