@@ -33,6 +33,8 @@ from examples.family.settings import Settings
 from postroom import OutboxEventPublisher
 
 Sessions = async_sessionmaker[AsyncSession]
+PATIENCE = {"timeout": 10, "command_timeout": 15}
+"""Seconds for a connection, and for a statement: a database that falls silent is given up."""
 
 
 class Application(Provider):
@@ -48,7 +50,10 @@ class Application(Provider):
     @provide
     async def engine(self) -> AsyncIterator[AsyncEngine]:
         engine = create_async_engine(
-            self._settings.database, hide_parameters=True, pool_pre_ping=True
+            self._settings.database,
+            hide_parameters=True,
+            pool_pre_ping=True,
+            connect_args=PATIENCE,
         )
         yield engine
         await engine.dispose()

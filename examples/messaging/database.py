@@ -8,14 +8,25 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.types import TypeDecorator
 
 DRIVERS = {"postgresql": "postgresql+asyncpg", "sqlite": "sqlite+aiosqlite"}
+PATIENCE = {"timeout": 10, "command_timeout": 15}
+"""Seconds for a connection, and for a statement: a database that falls silent is given up."""
 
 
-def make_engine(url: str) -> AsyncEngine:
-    """Make the engine; a URL need not name the driver, and no value of a row gets into an error."""
+def make_engine(url: str, *, patient: bool = False) -> AsyncEngine:
+    """Make the engine; a URL need not name the driver, and no value of a row gets into an error.
+
+    - `patient`: let a statement take its time, as a migration may; a request may not
+    """
     address = make_url(url)
     address = address.set(drivername=DRIVERS.get(address.drivername, address.drivername))
-    engine = create_async_engine(address, hide_parameters=True, pool_pre_ping=True)
-    if engine.dialect.name == "sqlite":
+    is_postgresql = address.get_backend_name() == "postgresql"
+    engine = create_async_engine(
+        address,
+        hide_parameters=True,
+        pool_pre_ping=True,
+        connect_args=PATIENCE if is_postgresql and not patient else {},
+    )
+    if not is_postgresql:
         _lock_at_begin(engine)
     return engine
 

@@ -19,6 +19,7 @@ PARTS: Final = (
     *("BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO", "BYMONTH"),
 )
 PART: Final = re.compile(r"([A-Z]+)=([A-Z0-9,+-]+)")
+UNTIL: Final = re.compile(r"\d{8}T\d{6}Z")
 ZERO: Final = re.compile(r"[+-]?0+")
 LONGEST_RULE: Final = 200
 MOST_APART: Final = 1000
@@ -124,7 +125,11 @@ def _comes_to_pass(text: str, start: datetime) -> bool:
     # calendar repeats itself every 400 years, so it is asked in the last of them.
     parts = [part for part in text.split(";") if not part.startswith(("COUNT=", "UNTIL="))]
     later = (9999 - start.year) // CYCLE * CYCLE
-    return any(_rule(";".join(parts), start.replace(year=start.year + later, tzinfo=None)))
+    rule = _rule(";".join(parts), start.replace(year=start.year + later, tzinfo=None))
+    try:
+        return any(rule)
+    except (ValueError, LookupError):  # what dateutil makes of the 53rd Monday of a month
+        return False
 
 
 def _parts(text: str) -> dict[str, str]:
@@ -136,9 +141,11 @@ def _parts(text: str) -> dict[str, str]:
         raise ValueError(f"a rule is like FREQ=WEEKLY;BYDAY=MO,TH, of {', '.join(PARTS)}")
     if any(ZERO.fullmatch(each) for value in parts.values() for each in value.split(",")):
         raise ValueError("no number of a rule is 0")
+    if "UNTIL" in parts and not UNTIL.fullmatch(parts["UNTIL"]):
+        raise ValueError("UNTIL is a moment in UTC, like 20270131T120000Z")
     return parts
 
 
 @cache
 def _zones() -> frozenset[str]:
-    return frozenset(available_timezones())
+    return frozenset(available_timezones()) - {"Factory", "localtime"}  # of no place

@@ -38,9 +38,11 @@ class Settings(BaseSettings):
     @classmethod
     def _check_database(cls, url: str) -> str:
         try:
-            make_url(url)
+            backend = make_url(url).get_backend_name()
         except (ArgumentError, ValueError):
             raise ValueError("this is not the URL of a database") from None
+        if backend not in ("postgresql", "sqlite"):
+            raise ValueError("the database is PostgreSQL (postgresql://) or SQLite (sqlite://)")
         return url
 
     @field_validator("rabbitmq_url")

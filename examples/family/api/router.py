@@ -1,5 +1,6 @@
 """Serves the schema at `/graphql`, with GraphiQL for browsers."""
 
+from json import JSONDecodeError
 from typing import Annotated
 
 from dishka import AsyncContainer
@@ -10,13 +11,26 @@ from examples.family.api.context import Context, CurrentUser
 from examples.family.api.schema import schema
 
 
-def graphql_router(container: AsyncContainer) -> GraphQLRouter[Context, None]:
+class Router(GraphQLRouter[Context, None]):
+    """Answers 400 to a body that is no JSON object, whatever it is instead."""
+
+    def decode_json(self, data: str | bytes) -> object:
+        try:
+            document = super().decode_json(data)
+        except (ValueError, RecursionError) as error:
+            raise JSONDecodeError(str(error), "", 0) from error
+        if not isinstance(document, dict):
+            raise JSONDecodeError("no object", "", 0)
+        return document
+
+
+def graphql_router(container: AsyncContainer) -> Router:
     """Make the router."""
 
     async def context(current_user: Annotated[CurrentUser, Depends()]) -> Context:
         return Context(container, current_user)
 
-    return GraphQLRouter(
+    return Router(
         schema,
         context_getter=context,
         allow_queries_via_get=False,  # the URL would be in the access log, perhaps with a token

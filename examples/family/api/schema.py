@@ -4,6 +4,7 @@ from typing import Annotated
 from uuid import UUID
 
 import strawberry
+from strawberry.extensions import MaxAliasesLimiter, MaxTokensLimiter, SchemaExtension
 from strawberry.types import Info
 
 from examples.family.api.context import Context
@@ -117,4 +118,16 @@ class Mutation:
         return AcceptFamilyMemberInvitationPayload(family_id=family.id.value)
 
 
-schema = LoggingSchema(query=Query, mutation=Mutation, extensions=[MaskedErrors])
+def max_tokens() -> SchemaExtension:
+    """Keep documents short: more than a client needs, less than hurts."""
+    return MaxTokensLimiter(max_token_count=2_000)
+
+
+def max_aliases() -> SchemaExtension:
+    """Keep one document from asking for everything a thousand times."""
+    return MaxAliasesLimiter(max_alias_count=20)
+
+
+schema = LoggingSchema(
+    query=Query, mutation=Mutation, extensions=[MaskedErrors, max_tokens, max_aliases]
+)

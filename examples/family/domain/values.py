@@ -12,6 +12,7 @@ from email_validator import EmailNotValidError, validate_email
 from examples.family.domain.errors import InvalidEmailError, InvalidFamilyNameError
 
 MAX_NAME_LENGTH = 100
+MAX_EMAIL_LENGTH = 254
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,13 @@ class Email:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Check an address and write it in lower case, so that equal ones are alike."""
+        if len(text) > MAX_EMAIL_LENGTH:
+            raise InvalidEmailError  # before it is looked at: that takes long, for a long one
         try:
             checked = validate_email(text, check_deliverability=False)
         except (EmailNotValidError, UnicodeError) as error:
             raise InvalidEmailError from error
-        return cls(checked.normalized.lower())
+        return cls(checked.normalized.casefold())
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class SqlAlchemyFamilyRepository:
 
     async def lock(self, family_id: FamilyId) -> Family:
         found = select(Family).where(families.c.id == family_id)
-        return await self._one(found.with_for_update())
+        return await self._one(found.with_for_update(key_share=True))
 
     async def _one(self, query: Select[Family]) -> Family:
         family = await self._session.scalar(query)

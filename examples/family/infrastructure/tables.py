@@ -19,6 +19,7 @@ from sqlalchemy.types import TypeEngine
 
 from examples.family.domain.invitation import InvitationStatus
 from examples.family.domain.values import (
+    MAX_EMAIL_LENGTH,
     MAX_NAME_LENGTH,
     Email,
     FamilyId,
@@ -63,7 +64,7 @@ class ValueObject(TypeDecorator[Any]):
         return None if value is None else self.made_by(value)
 
 
-EMAIL = ValueObject(Email, String(254))
+EMAIL = ValueObject(Email, String(MAX_EMAIL_LENGTH))
 FAMILY_ID = ValueObject(FamilyId, Uuid())
 FAMILY_NAME = ValueObject(FamilyName, String(MAX_NAME_LENGTH))
 INVITATION_ID = ValueObject(InvitationId, Uuid())

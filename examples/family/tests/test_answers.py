@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 
 from examples.family.tests.database import Database
@@ -125,3 +126,28 @@ async def test_nobody_does_anything_without_signing_in(
         ann.headers = headers
         answer = await ann.ask(document, **variables)
         assert answer == {"__typename": "NotSignedIn", "message": "Sign in first."}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"null", b"12", b'"text"', b"[]", b'{"a": "\xff"}', b"[" * 100_000, b"1" * 6_000, b""],
+    ids=["null", "number", "text", "list", "no UTF-8", "depth", "digits", "nothing"],
+)
+async def test_a_body_that_is_no_object_is_a_bad_request(
+    http: httpx.AsyncClient, body: bytes
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    assert (await http.post("/graphql", content=body, headers=headers)).status_code == 400
+
+
+LONG = "{ " + "__typename " * 3_000 + "}"
+MANY = "{ " + " ".join(f"a{n}: __typename" for n in range(50)) + "}"
+
+
+@pytest.mark.parametrize(("document", "why"), [(LONG, "token"), (MANY, "aliases")])
+async def test_a_document_that_asks_for_too_much_is_refused(
+    ann: Someone, document: str, why: str
+) -> None:
+    answer = (await ann.post(document)).json()
+    assert answer["data"] is None
+    assert why in answer["errors"][0]["message"]

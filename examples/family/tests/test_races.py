@@ -55,3 +55,17 @@ async def test_of_two_invitations_that_somebody_accepts_at_once_one_counts(
         answers = await asyncio.gather(*(john.accept(token) for token in tokens))
         kinds = sorted(answer["__typename"] for answer in answers)
         assert kinds == ["AcceptFamilyMemberInvitationPayload", "AlreadyMember", "AlreadyMember"]
+
+
+async def test_nobody_is_invited_who_joins_at_the_same_moment(
+    ann: Someone, family: str, someone: Callable[[], Someone], database: Database
+) -> None:
+    for _ in range(5):
+        john = someone()
+        token = database.token((await ann.invite(family, john.email))["invitation"]["id"])
+        invites = (ann.invite(family, john.email) for _ in range(4))
+        await asyncio.gather(john.accept(token), *invites)
+        [status] = [
+            each["status"] for each in database.invitations(family) if each["email"] == john.email
+        ]
+        assert status == "Accepted"

@@ -18,7 +18,7 @@ def migrate(connection: Connection) -> None:
 
 
 async def run() -> None:
-    engine = make_engine(Settings.load().database_url)
+    engine = make_engine(Settings.load().database_url, patient=True)
     async with engine.connect() as connection:
         await connection.run_sync(migrate)
     await engine.dispose()

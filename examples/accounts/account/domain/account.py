@@ -21,7 +21,7 @@ class Account(AggregateRoot):
     def sign_up(cls, email: str, password_hash: str) -> Self:
         account = cls(
             account_id=uuid4(),
-            email=email.strip().lower(),
+            email=email.strip().casefold(),
             password_hash=password_hash,
             role=AccountRole.USER,
         )

@@ -8,8 +8,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async
 from examples.accounts.settings import Settings
 from examples.accounts.shared.infrastructure.persistence.session import MainAsyncSession
 
-PATIENCE = 10
-"""Seconds to wait for a connection; on SQLite, for the write lock."""
+
+def patience(url: str) -> dict[str, int]:
+    """Give the seconds for a connection (on SQLite, for the write lock) and for a statement.
+
+    Without them, a request waits for ever for a database that has fallen silent.
+    """
+    statement = {"command_timeout": 15} if url.startswith("postgresql") else {}
+    return {"timeout": 10, **statement}
 
 
 class PersistenceProvider(Provider):
@@ -24,7 +30,7 @@ class PersistenceProvider(Provider):
             settings.database_url,
             hide_parameters=True,
             pool_pre_ping=True,
-            connect_args={"timeout": PATIENCE},
+            connect_args=patience(settings.database_url),
         )
         yield engine
         await engine.dispose()
