@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import logging
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -21,7 +22,6 @@ import httpx
 import uvicorn
 from alembic import command
 from alembic.config import Config
-from fastapi import FastAPI
 from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -32,7 +32,7 @@ from examples.messaging.models import outbox
 from examples.messaging.settings import Settings
 from postroom import ClaimedRecord, MemoryPublisher, OutboxRecord, Outcome, Refused
 
-PORT = 8000
+HOST, PORT = "127.0.0.1", 8000
 PAUSE = 3.0
 """Seconds between two messages, when the story has been told."""
 FAULT = """
@@ -45,10 +45,16 @@ def main() -> None:
     options = argparse.ArgumentParser(prog="make demo")
     options.add_argument("--seconds", type=float, help="when to end; without it, Ctrl-C does")
     seconds = options.parse_args().seconds
-    with tempfile.TemporaryDirectory() as folder, suppress(KeyboardInterrupt):
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as by Ctrl-C
+    with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'messaging.db'}"
-        migrate(url)
-        asyncio.run(run(url, seconds))
+        broker = Broker()
+        server = make_server(url, broker)
+        with suppress(KeyboardInterrupt):
+            migrate(url)
+            asyncio.run(run(server, url, broker, seconds))
+    if server.force_exit:  # Ctrl-C twice: nothing was waited for
+        os._exit(130)
     print("\nThe application has stopped. What was on its way was delivered first.")
 
 
@@ -58,15 +64,23 @@ def migrate(url: str) -> None:
     command.upgrade(Config(Path(__file__).with_name("alembic.ini")), "head")
 
 
-async def run(url: str, seconds: float | None) -> None:
+def make_server(url: str, broker: "Broker") -> uvicorn.Server:
+    """Have uvicorn serve the application in this process."""
+    settings = Settings(database_url=url, rabbitmq_url=None, outbox_poll_interval=1)
+    app = create_app(settings, in_memory(topology(), broker))
+    return uvicorn.Server(uvicorn.Config(app, log_level="critical"))
+
+
+async def run(server: uvicorn.Server, url: str, broker: "Broker", seconds: float | None) -> None:
     """Serve the application, and have somebody use it, until it is time to end."""
     show_records()
     show_log()
-    broker, engine = Broker(), make_engine(url)
-    settings = Settings(database_url=url, rabbitmq_url=None, outbox_poll_interval=1)
-    app = create_app(settings, in_memory(topology(), broker))
+    engine = make_engine(url)
     try:
-        async with serving(app) as (address, served), httpx.AsyncClient(base_url=address) as http:
+        async with (
+            serving(server) as (address, served),
+            httpx.AsyncClient(base_url=address) as http,
+        ):
             print("The messaging application, on SQLite and a broker in memory.")
             print(f"Its page: {address}/docs (there, under Authorize, any two UUIDs will do)")
             story = asyncio.create_task(tell(Client(http), broker, engine))
@@ -88,14 +102,14 @@ async def until_one_ends(
 
 
 @asynccontextmanager
-async def serving(app: FastAPI) -> AsyncIterator[tuple[str, asyncio.Task[None]]]:
-    """Have uvicorn serve the application in this process; give its address, and its end."""
-    server = uvicorn.Server(uvicorn.Config(app, port=free_port(), log_level="critical"))
-    served = asyncio.create_task(server.serve())
+async def serving(server: uvicorn.Server) -> AsyncIterator[tuple[str, asyncio.Task[None]]]:
+    """Have it serve; give its address, and its end."""
+    listener = listening_socket()
+    served = asyncio.create_task(server.serve([listener]))
     while not (server.started or served.done()):  # noqa: ASYNC110  uvicorn has no event for it
         await asyncio.sleep(0.01)
     try:
-        yield f"http://127.0.0.1:{server.config.port}", served
+        yield f"http://{HOST}:{listener.getsockname()[1]}", served
     finally:
         server.should_exit = True
         await served
@@ -231,14 +245,12 @@ def show_log() -> None:
     logging.getLogger("postroom").addHandler(handler)
 
 
-def free_port() -> int:
-    """Give the usual port, or, where that is taken, another one."""
-    with socket.socket() as usual, socket.socket() as other:
+def listening_socket() -> socket.socket:
+    """Take the usual port, or, where that is taken, another one."""
+    for port in (PORT, 0):
         with suppress(OSError):
-            usual.bind(("127.0.0.1", PORT))
-            return PORT
-        other.bind(("127.0.0.1", 0))
-        return int(other.getsockname()[1])
+            return socket.create_server((HOST, port))
+    raise SystemExit(f"make demo: there is no free port at {HOST}")
 
 
 if __name__ == "__main__":

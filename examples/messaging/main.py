@@ -13,7 +13,7 @@ from examples.messaging.broker import in_memory, topology
 from examples.messaging.database import make_engine
 from examples.messaging.errors import PROBLEMS, answer_errors
 from examples.messaging.models import outbox
-from examples.messaging.routers import catalogue, group_messages, scheduled_messages
+from examples.messaging.routers import catalogue, group_messages, health, scheduled_messages
 from examples.messaging.settings import Settings
 from examples.messaging.worker import make_relay
 from postroom import MemoryPublisher, database_outage
@@ -31,15 +31,18 @@ def create_app(settings: Settings | None = None, memory: MemoryPublisher | None 
     settings = settings or Settings.load()
     engine = make_engine(settings.database_url)
     lifespan = _serving(engine)
+    relay = None
     if settings.rabbitmq_url is None:
         memory = memory or in_memory(topology())
         relay = make_relay(settings, engine, memory)
         lifespan = relay_lifespan(relay, lifespan=_auditing(memory, lifespan))
     app = FastAPI(title="Messaging", lifespan=lifespan)
+    app.state.relay = relay
     app.state.sessions = async_sessionmaker(engine, expire_on_commit=False)
     answer_errors(app)
     for part in (group_messages, scheduled_messages, catalogue):
         app.include_router(part.router, responses=PROBLEMS)
+    app.include_router(health.router)
     return app
 
 

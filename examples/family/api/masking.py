@@ -28,14 +28,19 @@ class MaskedErrors(MaskErrors):
 
 
 class LoggingSchema(strawberry.Schema):
-    """Logs tracebacks, never the request: it may hold a token."""
+    """Logs what happened, never the request: it may hold a token."""
 
     def process_errors(
         self, errors: list[GraphQLError], execution_context: ExecutionContext | None = None
     ) -> None:
         for error in filter(_is_unexpected, errors):
-            path = ".".join(map(str, error.path or []))
-            logger.error("unexpected error at %s", path, exc_info=error.original_error)
+            path, cause = ".".join(map(str, error.path or [])), error.original_error
+            if cause and database_outage(cause):
+                logger.warning(
+                    "the database is away, at %s: %s", path, str(cause).partition("\n")[0]
+                )
+            else:
+                logger.error("unexpected error at %s", path, exc_info=cause)
 
 
 def _is_unexpected(error: GraphQLError) -> bool:

@@ -31,6 +31,7 @@ async def test_with_nothing_installed_it_is_one_process_and_loses_nothing(
     async with account_at(second) as again:
         account = Account(again.client, account.id, account.user_id)
         assert (await account.get("/group-messages"))["total"] == len(sent)
+        assert await account.get("/health") == {"status": "ok", "reason": None}
         late = await account.group_message()
         await second.command.prints(f"group_message.created      {late['id']}  draft\n")
         assert await second.command.stop() == -signal.SIGTERM
