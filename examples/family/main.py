@@ -1,15 +1,22 @@
 """The application: `uvicorn --factory examples.family.main:create_app`."""
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+from dishka import AsyncContainer
 from fastapi import FastAPI
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from examples.family.api.health import health_router
 from examples.family.api.router import graphql_router
 from examples.family.bootstrap import bootstrap
+from examples.family.infrastructure.outbox import outbox
 from examples.family.settings import Settings
-from postroom import OutboxEventPublisher
+from postroom import OutboxEventPublisher, database_outage
 from postroom.integrations.fastapi import relay_lifespan
+
+log = logging.getLogger(__name__)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -17,8 +24,25 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings.load()
     logging.basicConfig(level=settings.log_level)
     container = bootstrap(settings)
-    lifespan = relay_lifespan(lambda _: container.get(OutboxEventPublisher), container=container)
+    lifespan = relay_lifespan(
+        lambda _: container.get(OutboxEventPublisher),
+        container=container,
+        lifespan=lambda _: checked(container),
+    )
     app = FastAPI(title="Family hub", lifespan=lifespan)
     app.include_router(graphql_router(container), prefix="/graphql")
     app.include_router(health_router(container))
     return app
+
+
+@asynccontextmanager
+async def checked(container: AsyncContainer) -> AsyncIterator[None]:
+    """Refuse to start without the tables. A database that is away can come: requests get a 503."""
+    try:
+        async with (await container.get(AsyncEngine)).connect() as connection:
+            await connection.run_sync(outbox.check)
+    except Exception as error:
+        if not database_outage(error):
+            raise
+        log.warning("the database cannot be used yet: %s", str(error).partition("\n")[0])
+    yield

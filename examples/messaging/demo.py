@@ -45,7 +45,7 @@ def main() -> None:
     options = argparse.ArgumentParser(prog="make demo")
     options.add_argument("--seconds", type=float, help="when to end; without it, Ctrl-C does")
     seconds = options.parse_args().seconds
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as by Ctrl-C
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # uvicorn ends by it, and then raises it again
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'messaging.db'}"
         broker = Broker()
@@ -97,7 +97,7 @@ async def until_one_ends(
         await asyncio.wait({served, story}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
         story.cancel()
-        with suppress(asyncio.CancelledError):
+        with suppress(asyncio.CancelledError, httpx.TransportError):  # the server may be gone
             await story
 
 

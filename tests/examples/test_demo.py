@@ -113,6 +113,19 @@ def test_what_follows_a_refused_record_waits_for_it_and_others_do_not(told: list
     assert told[-1].startswith("The application has stopped.")
 
 
+def test_it_ends_by_sigterm_too(tmp_path: Path) -> None:
+    demo = start(temporary=tmp_path)
+    try:
+        assert [*lines_until(demo, "2.")]
+        demo.terminate()
+        out, err = demo.communicate(timeout=PATIENCE)
+    finally:
+        demo.kill()
+    assert (demo.returncode, err) == (0, "")
+    assert out.splitlines()[-1].startswith("The application has stopped.")
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_it_can_be_told_when_to_end(tmp_path: Path) -> None:
     demo = start("--seconds", "1", temporary=tmp_path)
     out, err = demo.communicate(timeout=PATIENCE)

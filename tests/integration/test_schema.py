@@ -60,7 +60,8 @@ def test_a_missing_schema_is_named_before_its_tables(
     first, *others = schema_drift(connection, tables)
     assert first.startswith(f"no schema `{schema}` in database `{connection.engine.url.database}`")
     assert first.endswith(
-        f'. `op.upgrade_outbox("outbox_events", schema="{schema}")` in a migration creates it.'
+        ". Create it with `alembic upgrade head`, where"
+        f' `op.upgrade_outbox("outbox_events", schema="{schema}")` in a migration does it.'
     )
     for table, sentence in zip(tables, others, strict=True):
         assert sentence.startswith(f"no table `{table.fullname}` in database")

@@ -33,9 +33,10 @@ class AcceptFamilyMemberInvitationCommandHandler:
 
     async def handle(self, command: AcceptFamilyMemberInvitationCommand) -> Family:
         now = self._clock.now()
+        # The family first, as inviting does: in another order, each could wait for the other.
+        family = await self._families.lock(await self._invitations.family_of(command.token))
         invitation = await self._invitations.get_by_token(command.token)
         invitation.accept(now)
-        family = await self._families.lock(invitation.family_id)
         family.join(command.user_id, invitation.email, invitation.role, now=now)
         await self._unit_of_work.save_changes()
         return family

@@ -38,13 +38,10 @@ class InviteFamilyMemberByEmailCommandHandler:
     async def handle(self, command: InviteFamilyMemberByEmailCommand) -> FamilyMemberInvitation:
         now, by = self._clock.now(), command.invited_by
         email, role = Email.parse(command.email), command.role
-        # In the order in which accepting locks them: who joins meanwhile is seen.
-        previous = await self._invitations.find_pending(command.family_id, email)
         family = await self._families.lock(command.family_id)
         family.check_may_invite(role, by=by)
         family.check_is_new(email)
-        if previous is not None:
-            self._expire(previous, now)
+        await self._expire_previous(family.id, email, now)
         invitation = FamilyMemberInvitation.create_email_invitation(
             family.id, email, role, by=by, now=now
         )
@@ -52,7 +49,10 @@ class InviteFamilyMemberByEmailCommandHandler:
         await self._unit_of_work.save_changes()
         return invitation
 
-    def _expire(self, previous: FamilyMemberInvitation, now: datetime) -> None:
+    async def _expire_previous(self, family_id: FamilyId, email: Email, now: datetime) -> None:
+        previous = await self._invitations.find_pending(family_id, email)
+        if previous is None:
+            return
         if previous.status_at(now) is InvitationStatus.PENDING:
             raise AlreadyInvitedError
         previous.expire()

@@ -42,6 +42,9 @@ class InvitationRepository(Protocol):
     async def get_by_token(self, token: InvitationToken) -> FamilyMemberInvitation:
         """Give the invitation that has this token now, or raise InvitationNotFoundError."""
 
+    async def family_of(self, token: InvitationToken) -> FamilyId:
+        """Tell which family an invitation is of, or raise InvitationNotFoundError."""
+
     async def find_pending(
         self, family_id: FamilyId, email: Email
     ) -> FamilyMemberInvitation | None:

@@ -72,6 +72,14 @@ class SqlAlchemyInvitationRepository:
     async def get_by_token(self, token: InvitationToken) -> FamilyMemberInvitation:
         return await self._one(_invitations(token_hash=token.hash))
 
+    async def family_of(self, token: InvitationToken) -> FamilyId:
+        columns = family_member_invitations.c
+        query = select(columns.family_id).where(columns.token_hash == token.hash)
+        family_id: FamilyId | None = await self._session.scalar(query)
+        if family_id is None:
+            raise InvitationNotFoundError
+        return family_id
+
     async def find_pending(
         self, family_id: FamilyId, email: Email
     ) -> FamilyMemberInvitation | None:

@@ -51,6 +51,9 @@ class FakeInvitations:
     async def get_by_token(self, token: InvitationToken) -> FamilyMemberInvitation:
         return self._one([each for each in self.all if each.token_hash == token.hash])
 
+    async def family_of(self, token: InvitationToken) -> FamilyId:
+        return (await self.get_by_token(token)).family_id
+
     async def find_pending(
         self, family_id: FamilyId, email: Email
     ) -> FamilyMemberInvitation | None:

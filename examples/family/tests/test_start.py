@@ -1,6 +1,5 @@
 """Starting it in an environment where something is missing or wrong."""
 
-import httpx
 import pytest
 from pydantic import ValidationError
 
@@ -8,7 +7,6 @@ from examples.family.settings import Settings
 from examples.family.tests.conftest import APP
 from tests.support.command import Commands
 from tests.support.migrated import empty_database
-from tests.support.server import serve
 
 
 async def test_what_is_missing_or_wrong_is_named_and_not_shown(commands: Commands) -> None:
@@ -23,13 +21,11 @@ async def test_what_is_missing_or_wrong_is_named_and_not_shown(commands: Command
 
 async def test_without_its_tables_it_says_what_to_do(commands: Commands, rabbitmq_url: str) -> None:
     with empty_database("family") as url:
-        server = serve(commands, APP, DATABASE_URL=url, RABBITMQ_URL=rabbitmq_url)
-        await server.command.says("Create it with `alembic upgrade head`")
-        async with httpx.AsyncClient() as http:
-            response = await http.get(f"{server.url}/health")
-        assert response.status_code == 503
-        assert response.json()["status"] == "stopped"
-        assert "`auth`" in response.json()["reason"]
+        urls = {"DATABASE_URL": url, "RABBITMQ_URL": rabbitmq_url}
+        command = commands.python("-m", "uvicorn", "--factory", APP, "--port", "0", **urls)
+        assert await command.code() != 0
+    assert "no schema `auth`" in command.err
+    assert "Create it with `alembic upgrade head`" in command.err
 
 
 def test_settings_do_not_show_a_password() -> None:

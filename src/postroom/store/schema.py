@@ -76,7 +76,8 @@ def _missing_schema(connection: Connection, tables: OutboxTables, site: Site) ->
         yield Drift(text=f"{text} Attach a database file under that name.")
     else:
         mend = (CreateSchema(schema, if_not_exists=True),)
-        yield Drift(text=f"{text} {site.upgrade} creates it.", mend=mend)
+        remedy = f"Create it with `alembic upgrade head`, where {site.upgrade} does it."
+        yield Drift(text=f"{text} {remedy}", mend=mend)
 
 
 def _reflect(connection: Connection, defined: Table) -> Table | None:
