@@ -1,6 +1,8 @@
 """What every test, of the library and of the examples, can ask for: a database and a vhost."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -12,11 +14,22 @@ from tests.support.postgres import temporary_database
 from tests.support.rabbitmq import temporary_vhost
 from tests.support.services import service_url
 
+ROOT = Path(__file__).parent
+MEASURED = {("tests", "unit"), ("tests", "integration"), ("tests", "conformance")}
+FULL = os.environ.get("POSTROOM_CHAOS") == "full"
+
 pytest_plugins = ["tests.requirements_report"]
 
 # A slow machine is not a failure: the tests bound what they wait for themselves.
-settings.register_profile("postroom", deadline=None)
+settings.register_profile("postroom", deadline=None, max_examples=100 if FULL else 40)
 settings.load_profile("postroom")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spare those tests the measurement of coverage that have processes do their work."""
+    for item in items:
+        if item.path.relative_to(ROOT).parts[:2] not in MEASURED:
+            item.add_marker("no_cover")
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,17 @@
 """What the tests of every example can ask for."""
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.support.command import Commands, commands_in
+from tests.support.migrated import empty_database
+
+Target = tuple[str, Callable[[], set[str]]]
 
 
 @pytest.fixture
@@ -20,3 +26,35 @@ def session_commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comma
     """Start processes that all tests share: servers, whose tests use data of their own."""
     with commands_in(tmp_path_factory.mktemp("processes"), "guest:guest") as commands:
         yield commands
+
+
+@pytest.fixture
+def postgresql() -> Iterator[Target]:
+    with empty_database("example") as url:
+
+        def tables() -> set[str]:
+            with psycopg.connect(url.replace("+asyncpg", "")) as connection:
+                query = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+                return {name for [name] in connection.execute(query)}
+
+        yield url, tables
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Target:
+    file = tmp_path / "example.db"
+
+    def tables() -> set[str]:
+        with closing(sqlite3.connect(file)) as connection:
+            query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+            names = {name for [name] in connection.execute(query)}
+            return names - {"sqlite_sequence"}  # SQLite's own, and it cannot be dropped
+
+    return f"sqlite+aiosqlite:///{file}", tables
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+def empty(request: pytest.FixtureRequest) -> Target:
+    """The URL of an empty database of each kind, and what tells its tables."""
+    target: Target = request.getfixturevalue(request.param)
+    return target

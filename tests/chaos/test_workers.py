@@ -18,7 +18,7 @@ from tests.chaos.waiting import FULL, happens, until
 KEYS = 50
 RECORDS = 20_000 if FULL else 3_000
 BATCH = 20
-KILLS = 60 if FULL else 8
+KILLS = 60 if FULL else 5
 """The most; after so many the workers are left in peace, to come to an end."""
 MOST_HELD = 4 * BATCH
 """What a worker has claimed at once: more than that is never on its way, or yet to be settled."""

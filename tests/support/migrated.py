@@ -12,10 +12,10 @@ from tests.support.postgres import temporary_database
 from tests.support.services import service_url
 
 
-def alembic(example: str, *words: str, **environment: str) -> str:
-    """Run `alembic` as the example's README does; give what it printed, to wherever."""
+def alembic(example: str, *commands: str, **environment: str) -> str:
+    """Run commands of Alembic for an example; give what they printed, to wherever."""
     done = subprocess.run(
-        [sys.executable, "-m", "alembic", "-c", f"examples/{example}/alembic.ini", *words],
+        [sys.executable, "-m", "tests.support.alembic_commands", example, *commands],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], **environment},
         capture_output=True,
@@ -38,5 +38,5 @@ def empty_database(example: str) -> Iterator[str]:
 def migrated_database(example: str) -> Iterator[str]:
     """Create a database with all the tables of an example, give its URL for asyncpg, drop it."""
     with empty_database(example) as url:
-        alembic(example, "upgrade", "head", DATABASE_URL=url)
+        alembic(example, "upgrade head", DATABASE_URL=url)
         yield url

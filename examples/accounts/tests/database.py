@@ -3,15 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
-from uuid import uuid4
 
-import psycopg
+from tests.support.beside import Beside
 
-REFUSE = """
-    CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql
-    AS $$ BEGIN RAISE EXCEPTION 'refused by the test'; END $$
-"""
 WAIT = """
     CREATE OR REPLACE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql
     AS $$ BEGIN PERFORM pg_advisory_xact_lock(19, 19); RETURN NEW; END $$
@@ -32,22 +26,8 @@ class Record:
     text: str
 
 
-class Database:
-    """A connection beside the application's own, in which each statement is a transaction."""
-
-    def __init__(self, url: str) -> None:
-        address = url.replace("+asyncpg", "")
-        self._connection = psycopg.connect(address, autocommit=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
-
-    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        cursor = self._connection.execute(statement.encode(), values or None)
-        return cursor.fetchall() if cursor.description else []
+class Database(Beside):
+    """The application's, seen from beside it."""
 
     def count(self, table: str, column: str, value: object) -> int:
         """Count the rows of a table with this value."""
@@ -66,25 +46,6 @@ class Database:
 
     def is_delivered(self, account_id: object) -> bool:
         return self.record(account_id).status == "published"
-
-    @contextmanager
-    def refusing(self, table: str, condition: str, *, at_commit: bool = False) -> Iterator[None]:
-        """Refuse rows that are so: at once, or when their transaction commits."""
-        name = f"refuse_{uuid4().hex}"
-        kind, when, deferred = (
-            ("CONSTRAINT TRIGGER", "AFTER", "DEFERRABLE INITIALLY DEFERRED")
-            if at_commit
-            else ("TRIGGER", "BEFORE", "")
-        )
-        self.rows(REFUSE)
-        self.rows(
-            f"CREATE {kind} {name} {when} INSERT ON {table} {deferred}"
-            f" FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION refuse()"
-        )
-        try:
-            yield
-        finally:
-            self.rows(f"DROP TRIGGER {name} ON {table}")
 
     @contextmanager
     def holding_up(self, what: str, table: str) -> Iterator[None]:

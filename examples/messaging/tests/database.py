@@ -3,18 +3,15 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 import psycopg
 from sqlalchemy import make_url
 
+from tests.support.beside import Beside
 from tests.support.services import service_url
 
-REFUSE = """
-    CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql
-    AS $$ BEGIN RAISE EXCEPTION 'refused by the test'; END $$
-"""
 HELD_UP = """
     SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
     WHERE relation = %s::regclass AND NOT granted AND query LIKE %s
@@ -32,25 +29,8 @@ class Record:
     payload: dict[str, Any]
 
 
-class Database:
-    """A connection beside the application's own, in which each statement is a transaction."""
-
-    def __init__(self, url: str) -> None:
-        self._address = url.replace("+asyncpg", "")
-        self._connection = self._connect()
-
-    def _connect(self) -> psycopg.Connection:
-        return psycopg.connect(self._address, autocommit=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
-
-    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        cursor = self._connection.execute(statement.encode(), values or None)
-        return cursor.fetchall() if cursor.description else []
+class Database(Beside):
+    """The application's, seen from beside it."""
 
     def records(self, aggregate_id: str) -> list[Record]:
         """Give the records of one message, in their order."""
@@ -76,26 +56,9 @@ class Database:
         return entities, events
 
     @contextmanager
-    def refusing(self, table: str, condition: str, *, at_commit: bool = False) -> Iterator[None]:
-        """Refuse rows that are so: at once, or when their transaction commits."""
-        name = f"refuse_{uuid4().hex}"
-        kind, when, deferred = (
-            ("CONSTRAINT TRIGGER", "AFTER", "DEFERRABLE INITIALLY DEFERRED")
-            if at_commit
-            else ("TRIGGER", "BEFORE", "")
-        )
-        self.rows(REFUSE)
-        self.rows(
-            f"CREATE {kind} {name} {when} INSERT ON {table} {deferred}"
-            f" FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION refuse()"
-        )
-        yield
-        self.rows(f"DROP TRIGGER {name} ON {table}")
-
-    @contextmanager
     def locking(self, table: str) -> Iterator[None]:
         """Have everybody wait until the end of the block who writes to a table, or is about to."""
-        with self._connect() as other, other.transaction():
+        with self.connect() as other, other.transaction():
             other.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE".encode())
             yield
 
@@ -111,7 +74,7 @@ class Database:
     @contextmanager
     def listening(self, channel: str) -> Iterator[psycopg.Connection]:
         """Hear what is told on a channel from now on."""
-        with self._connect() as other:
+        with self.connect() as other:
             other.execute(f"LISTEN {channel}".encode())
             yield other
 

@@ -11,7 +11,8 @@ SCHEMATHESIS = str(Path(sys.executable).with_name("schemathesis"))
 # What a message refers to has to be there, and a time has to come to pass: no schema says so.
 # Starlette's answer to a method that there is not names the methods of one route, not of the path.
 EXCEPT = "positive_data_acceptance,allow_header_conformance"
-OPTIONS = f"--checks all --exclude-checks {EXCEPT} --max-examples 10 --seed 1"
+CHECKS = f"--checks all --exclude-checks {EXCEPT}"
+OPTIONS = f"{CHECKS} --phases examples,coverage,fuzzing --max-examples 5 --seed 1"
 
 
 async def test_nothing_that_is_sent_is_a_server_error(
