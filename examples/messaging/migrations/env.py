@@ -5,7 +5,7 @@ import asyncio
 from alembic import context
 from sqlalchemy import Connection
 
-import postroom.integrations.alembic  # noqa: F401  op.upgrade_outbox
+import postroom.integrations.alembic  # noqa: F401  a clean check on SQLite
 from examples.messaging.database import make_engine
 from examples.messaging.models import Base
 from examples.messaging.settings import Settings
