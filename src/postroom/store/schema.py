@@ -1,9 +1,26 @@
 """The tables in the database: checked against their definition, created, upgraded, dropped."""
 
 from collections.abc import Iterator
+from typing import Any
 
-from sqlalchemy import URL, Connection, MetaData, Table, Text, column, inspect, select, table
-from sqlalchemy.exc import NoSuchTableError
+from sqlalchemy import (
+    URL,
+    Column,
+    Connection,
+    Identity,
+    Index,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    column,
+    inspect,
+    select,
+    table,
+    text,
+)
+from sqlalchemy.engine.interfaces import ReflectedColumn, ReflectedIndex
 from sqlalchemy.schema import CreateSchema
 
 from postroom.errors import SchemaError
@@ -49,8 +66,8 @@ def find_drift(connection: Connection, tables: OutboxTables) -> list[Drift]:
     """Compare the database with the definition of the tables."""
     site = _site(connection, tables)
     missing = list(_missing_schema(connection, tables, site))
-    found = [None if missing else _reflect(connection, each) for each in tables]
-    pairs = zip(tables, found, strict=True)
+    found = {} if missing else _reflect(connection, tables)
+    pairs = [(defined, found.get(defined.name)) for defined in tables]
     return [*missing, *(drift for pair in pairs for drift in table_drift(*pair, site))]
 
 
@@ -80,21 +97,50 @@ def _missing_schema(connection: Connection, tables: OutboxTables, site: Site) ->
         yield Drift(text=f"{text} {remedy}", mend=mend)
 
 
-def _reflect(connection: Connection, defined: Table) -> Table | None:
-    try:
-        found = Table(
-            defined.name,
-            MetaData(),
-            schema=defined.schema,
-            autoload_with=connection,
-            resolve_fks=False,
-        )
-    except NoSuchTableError:
-        return None
-    if connection.dialect.name == "sqlite":
-        options = found.dialect_options["sqlite"]
-        options["autoincrement"] = _has_autoincrement(connection, found)
+def _reflect(connection: Connection, tables: OutboxTables) -> dict[str, Table]:
+    """Read the tables that are there: in four queries for all of them, and only what is compared.
+
+    Table(autoload_with=…) takes seven queries for each, and several times as long.
+    """
+    schema = connection.schema_for_object(tables.records)
+    inspector, which = inspect(connection), [each.name for each in tables]
+    columns = inspector.get_multi_columns(schema, filter_names=which)
+    keys = inspector.get_multi_pk_constraint(schema, filter_names=which)
+    uniques = inspector.get_multi_unique_constraints(schema, filter_names=which)
+    indexes = inspector.get_multi_indexes(schema, filter_names=which)
+    found = {}
+    for name in columns:
+        there = Table(name[1], MetaData(), *map(_column, columns[name]), schema=schema)
+        there.append_constraint(PrimaryKeyConstraint(*keys[name]["constrained_columns"]))
+        for unique in uniques[name]:
+            there.append_constraint(UniqueConstraint(*unique["column_names"]))
+        for index in indexes[name]:
+            _add_index(there, index)
+        if connection.dialect.name == "sqlite":
+            options = there.dialect_options["sqlite"]
+            options["autoincrement"] = _has_autoincrement(connection, there)
+        found[there.name] = there
     return found
+
+
+def _column(found: ReflectedColumn) -> Column[Any]:
+    identity = [Identity(**found["identity"])] if "identity" in found else []
+    default = found["default"]
+    return Column(
+        found["name"],
+        found["type"],
+        *identity,
+        nullable=found["nullable"],
+        server_default=None if default is None or identity else text(default),
+    )
+
+
+def _add_index(table: Table, found: ReflectedIndex) -> None:
+    if "duplicates_constraint" in found:
+        return
+    expressions = found.get("expressions", found["column_names"])
+    on = [table.c.get(each, text(each)) for each in expressions if each is not None]
+    Index(found["name"], *on, unique=found["unique"], _table=table, **found["dialect_options"])
 
 
 def _has_autoincrement(connection: Connection, found: Table) -> bool:
