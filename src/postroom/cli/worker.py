@@ -73,6 +73,7 @@ async def work(settings: WorkerSettings, *, once: bool, wait: bool) -> int:
                 await _deliver(relay, told, once=once)
             return told.code
     finally:
+        await relay.publisher.close()  # which the check may have opened
         await relay.engine.dispose()
 
 
