@@ -1,6 +1,6 @@
 """What every test, of the library and of the examples, can ask for: a database and a vhost."""
 
-import os
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -8,17 +8,25 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings
 from sqlalchemy import URL
+from xdist.remote import Producer  # type: ignore[import-untyped]
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.support.broker import Broker
 from tests.support.postgres import temporary_database
 from tests.support.rabbitmq import temporary_vhost
 from tests.support.services import service_url
+from tests.support.waiting import FULL, TEST_LIMIT
 
 ROOT = Path(__file__).parent
 MEASURED = {("tests", "unit"), ("tests", "integration")}
-FULL = os.environ.get("POSTROOM_CHAOS") == "full"
+SHORT = ("tests/conformance", "tests/integration", "tests/unit")
+SHARED = (
+    *("examples/accounts", "examples/family", "examples/messaging"),
+    "tests/chaos/private_broker",
+)
+"""The folders whose tests share servers."""
 
-pytest_plugins = ["tests.requirements_report"]
+pytest_plugins = ["tests.requirements_report", "tests.time_report"]
 
 # A slow machine is not a failure: the tests bound what they wait for themselves.
 settings.register_profile("postroom", deadline=None, max_examples=100 if FULL else 25)
@@ -26,10 +34,31 @@ settings.load_profile("postroom")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spare all but these the measurement of coverage, which takes half as long again."""
+    """Give every test its limit; spare most the measurement of coverage, which takes time."""
+    items.sort(key=lambda item: item.nodeid.startswith(SHORT))  # what takes long begins early
     for item in items:
+        item.add_marker(pytest.mark.timeout(TEST_LIMIT))
         if item.path.relative_to(ROOT).parts[:2] not in MEASURED:
             item.add_marker("no_cover")
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what stays: thousands of tests, and all modules."""
+    gc.collect()
+    gc.freeze()
+
+
+class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives all tests that share a server process, or a module, to one pytest worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return next((shared for shared in SHARED if path.startswith(shared)), path)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduler:
+    """Have pytest-xdist use it."""
+    return Scheduler(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -4,12 +4,15 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pytest
 
 from tests.support.command import Commands, commands_in
 from tests.support.migrated import empty_database
+from tests.support.rabbitmq import temporary_vhost
+from tests.support.services import service_url
 
 Target = tuple[str, Callable[[], set[str]]]
 
@@ -26,6 +29,14 @@ def session_commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comma
     """Start processes that all tests share: servers, whose tests use data of their own."""
     with commands_in(tmp_path_factory.mktemp("processes"), "guest:guest") as commands:
         yield commands
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_url() -> Iterator[str]:
+    """A vhost in which nobody but the examples declares what they declare."""
+    name = f"postroom_test_examples_{uuid4().hex[:12]}"
+    with temporary_vhost(service_url("POSTROOM_TEST_RABBITMQ_URL"), name) as url:
+        yield url
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.services import missing
+from tests.support.waiting import PATIENCE
 
 NAMES = "subjectAltName=IP:127.0.0.1,DNS:localhost"
 AUTHORITY = "keyUsage=critical,keyCertSign"
@@ -51,7 +52,7 @@ class Certificates:
             [program, "req", "-x509", *curve, *about, *files, *words],
             check=True,
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
 
     def _files(self, name: str) -> Certificate:

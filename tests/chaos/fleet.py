@@ -4,8 +4,6 @@ import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.worker import WorkerOptions
+from tests.support.program import Program
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,17 +23,17 @@ class Worker:
         self.options = options
         self.name = options.name
         self.log = log
-        with log.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.worker", json.dumps(asdict(options))],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,  # a worker ends when the other end of this does
-                stdout=subprocess.PIPE,
+        self._out = log.with_suffix(".out")
+        stdin, self._stdin = os.pipe()  # a worker ends when the other end of this does
+        with log.open("wb") as errors, self._out.open("wb") as out, os.fdopen(stdin, "rb") as end:
+            self.process = Program(
+                ["-m", "tests.chaos.worker", json.dumps(asdict(options))],
+                folder=ROOT,
+                environment=os.environ,
+                stdin=end,
+                stdout=out,
                 stderr=errors,
             )
-        assert self.process.stdout is not None
-        os.set_blocking(self.process.stdout.fileno(), False)
-        self._said = b""
 
     @property
     def pid(self) -> int:
@@ -48,9 +47,7 @@ class Worker:
     def ready(self) -> bool:
         """Whether it has come as far as to open its way out."""
         assert not self.dead, f"{self.name} ended: {self.log.read_text()[-2000:]}"
-        assert self.process.stdout is not None
-        self._said += self.process.stdout.read() or b""
-        return b"ready" in self._said
+        return b"ready" in self._out.read_bytes()
 
     def kill(self) -> None:
         self.process.kill()
@@ -68,9 +65,7 @@ class Worker:
     def close(self) -> None:
         """Have it gone, whatever state it is in; SIGKILL ends a frozen one too."""
         self.kill()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                pipe.close()
+        os.close(self._stdin)
 
 
 class Fleet:

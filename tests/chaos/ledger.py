@@ -42,6 +42,8 @@ class Ledger:
         self._file = os.open(path, os.O_APPEND | os.O_CREAT | os.O_RDWR, 0o600)
         self._read_up_to = 0
         self._entries: list[Entry] = []
+        self._delivered: list[Entry] = []
+        self._records: set[str] = set()
 
     def write(self, what: What, record: ClaimedRecord, worker: str) -> None:
         key = record.aggregate_id or "-"
@@ -51,22 +53,28 @@ class Ledger:
         os.write(self._file, line.encode())
 
     def entries(self) -> Sequence[Entry]:
-        """Read what is there by now."""
+        """Read the lines that are there by now; the last one may be half written."""
         size = os.fstat(self._file).st_size
-        text = os.pread(self._file, size - self._read_up_to, self._read_up_to).decode()
-        self._read_up_to = size
-        self._entries += [_entry(line) for line in text.splitlines()]
+        found = os.pread(self._file, size - self._read_up_to, self._read_up_to)
+        whole = found[: found.rfind(b"\n") + 1]
+        self._read_up_to += len(whole)
+        new = [_entry(line) for line in whole.decode().splitlines()]
+        self._entries += new
+        self._delivered += [entry for entry in new if entry.what is What.DELIVERED]
+        self._records.update(entry.record for entry in new if entry.what is What.DELIVERED)
         return self._entries
 
     def close(self) -> None:
         os.close(self._file)
 
-    def delivered(self) -> list[Entry]:
-        return [entry for entry in self.entries() if entry.what is What.DELIVERED]
+    def delivered(self) -> Sequence[Entry]:
+        self.entries()
+        return self._delivered
 
     def records(self) -> set[str]:
         """The records that were delivered, once or more."""
-        return {entry.record for entry in self.delivered()}
+        self.entries()
+        return self._records
 
     def delivered_keys(self) -> list[str]:
         """The keys of what was delivered, in order."""

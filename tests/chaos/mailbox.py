@@ -16,8 +16,7 @@ from postroom.publishers.rabbitmq import (
     Topology,
 )
 from tests.chaos.ledger import Entry, What
-
-SILENCE = 30.0
+from tests.support.waiting import PATIENCE
 
 
 class Mailbox:
@@ -77,7 +76,7 @@ class Mailbox:
             count = channel.queue_declare(self.name, passive=True).method.message_count
             if not count:
                 return []
-            messages = channel.consume(self.name, auto_ack=True, inactivity_timeout=SILENCE)
+            messages = channel.consume(self.name, auto_ack=True, inactivity_timeout=PATIENCE)
             found = zip(range(count), messages, strict=False)  # in this order: it asks for no more
             return [_entry(properties) for _, (_, properties, _) in found]
 
@@ -96,7 +95,7 @@ def _connected(url: str) -> Any:
 
 
 def _entry(properties: Any) -> Entry:
-    assert properties is not None, f"nothing more came within {SILENCE:.0f} s"
+    assert properties is not None, f"nothing more came within {PATIENCE:.0f} s"
     assert properties.delivery_mode == pika.DeliveryMode.Persistent.value
     headers = properties.headers
     return Entry(

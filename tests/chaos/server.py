@@ -14,6 +14,7 @@ from psycopg import sql
 
 from scripts.servers import HOST, is_root
 from tests.support.services import missing
+from tests.support.waiting import PATIENCE
 
 FAST = "-c fsync=off -c unix_socket_directories= -c max_connections=20 -c shared_buffers=16MB"
 
@@ -69,7 +70,7 @@ class Server:
             user=self._user,
             cwd="/",
             stdout=subprocess.DEVNULL,
-            timeout=60,
+            timeout=PATIENCE,
         )
 
 

@@ -13,8 +13,8 @@ from postroom.relay.relay import OutboxRelay
 from tests.chaos.ledger import Ledger
 from tests.chaos.outbox import records_of, records_of_keys, rows, running, save
 from tests.chaos.publisher import LedgerPublisher
-from tests.chaos.waiting import until
 from tests.support.shop import AccountOpened, outbox
+from tests.support.waiting import eventually
 
 RUBBISH = {
     "headers are a list": "headers = '[1, 2]'",
@@ -50,7 +50,9 @@ async def test_rows_edited_to_rubbish_are_delivered_or_fail_and_stop_nobody_else
         outbox, engine, LedgerPublisher(ledger), poll_interval=timedelta(seconds=0.2)
     )
     async with running(relay):
-        await until(lambda: {str(each.id) for each in good} <= ledger.records(), "the rest flows")
+        await eventually(
+            lambda: {str(each.id) for each in good} <= ledger.records(), "the rest flows"
+        )
         for record, name in zip(bad, RUBBISH, strict=True):
             await came_to_an_end(engine, record, name)
         await relay.stop()
@@ -84,7 +86,7 @@ async def came_to_an_end(engine: AsyncEngine, record: OutboxRecord, name: str) -
         gave_up = row.status == Status.FAILED and (row.error_message or row.max_retries == 0)
         return bool(row.status == Status.PUBLISHED or gave_up)
 
-    await until(ended, f"{name}: it is delivered, or fails and says why", within=10)
+    await eventually(ended, f"{name}: it is delivered, or fails and says why")
 
 
 async def end_of(engine: AsyncEngine, record: OutboxRecord) -> Any:

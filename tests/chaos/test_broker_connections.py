@@ -15,10 +15,10 @@ from postroom.testing import FakeClock
 from tests.chaos.ledger import out_of_order, repeats
 from tests.chaos.mailbox import Mailbox, records_in
 from tests.chaos.outbox import blocked_keys, has_status, records_of_keys, rows, running, save
-from tests.chaos.waiting import FULL, until
 from tests.chaos.witness import Witness
 from tests.support.proxy import Fault, How, Proxy, proxy_to
 from tests.support.shop import outbox
+from tests.support.waiting import FULL, eventually
 
 SENT = (5, 250, 600, 20_000, 100_000)
 """Bytes: in the greeting, the login, a declaration, the first batch, a later one."""
@@ -56,8 +56,8 @@ async def see_through(
             clock.advance(PAUSE)
         return len(witness.delivered) == len(records)
 
-    await until(all_arrived, "everything is delivered")
-    await until(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
+    await eventually(all_arrived, "everything is delivered")
+    await eventually(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
     await relay.stop()
 
 

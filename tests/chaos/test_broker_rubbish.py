@@ -16,16 +16,16 @@ from postroom import UntypedEvent
 from postroom.errors import Outage
 from postroom.publishers.base import Delivered, Outcome, Refused
 from postroom.publishers.rabbitmq import RabbitMQPublisher
-from postroom.publishers.rabbitmq.connection import ANSWER_WITHIN
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
 from tests.support.fake_broker import SILENCE, FakeBroker, Raw, Reply, Script, fake_broker
 from tests.support.shop import outbox
+from tests.support.waiting import PATIENCE
 
-PATIENCE = 0.5
+BRIEF = 0.5
 """Seconds for a broker to confirm in that will not."""
-PROMPT = 4.0
-"""Seconds by which every call has ended, on a busy machine too."""
+LONG = 2 * PATIENCE
+"""Seconds for it to confirm in where something else has to show that it will not."""
 COUNT = 6
 HUGE = 2**62
 ACK = commands.Basic.Ack
@@ -52,7 +52,7 @@ def records(count: int = COUNT) -> list[ClaimedRecord]:
 
 @asynccontextmanager
 async def publisher_to(
-    broker: FakeBroker, *, patience: float = PATIENCE
+    broker: FakeBroker, *, patience: float = BRIEF
 ) -> AsyncIterator[RabbitMQPublisher]:
     publisher = RabbitMQPublisher(
         broker.url, exchange="things", confirm_within=timedelta(seconds=patience)
@@ -60,7 +60,7 @@ async def publisher_to(
     try:
         yield publisher
     finally:
-        async with asyncio.timeout(PROMPT):
+        async with asyncio.timeout(PATIENCE):
             await publisher.close()
 
 
@@ -73,13 +73,13 @@ async def engine() -> AsyncIterator[AsyncEngine]:
 
 
 async def answers(
-    engine: AsyncEngine, script: Script, *, patience: float = 2 * PROMPT
+    engine: AsyncEngine, script: Script, *, patience: float = LONG
 ) -> Sequence[Outcome | Outage]:
     """Publish a batch to a broker with that script, in bounded time."""
     batch = records()
     async with fake_broker(script) as broker, publisher_to(broker, patience=patience) as publisher:
         await publisher.open(outbox, engine)
-        async with asyncio.timeout(PROMPT):
+        async with asyncio.timeout(PATIENCE):
             return [answer for _, answer in await answers_of(publisher, batch)]
 
 
@@ -148,7 +148,7 @@ HARMLESS = {
 
 def patience(name: str) -> float:
     """Give how long to wait for confirmations: what breaks the connection is noticed before."""
-    return PATIENCE if name in HARMLESS else 2 * PROMPT
+    return BRIEF if name in HARMLESS else LONG
 
 
 @pytest.mark.requirement("E2")
@@ -265,7 +265,7 @@ async def test_a_broker_that_talks_rubbish_at_the_door_is_an_outage(
         publisher_to(broker) as publisher,
     ):
         with pytest.raises(Outage) as raised:
-            async with asyncio.timeout(PROMPT):
+            async with asyncio.timeout(PATIENCE):
                 await publisher.open(outbox, engine)
 
     assert re.search(rf"127\.0\.0\.1:{broker.port}", str(raised.value))
@@ -283,7 +283,7 @@ async def test_a_broker_that_falls_silent_after_a_part_is_tried_by_another_conne
 
     left = {record.id: record for record in records()}
     async with fake_broker(script) as broker, publisher_to(broker) as publisher:
-        async with asyncio.timeout(3 * ANSWER_WITHIN):
+        async with asyncio.timeout(PATIENCE):
             await publisher.open(outbox, engine)
             while left:
                 given = await answers_of(publisher, list(left.values()))
@@ -321,7 +321,7 @@ async def test_a_publisher_is_as_good_as_new_after_rubbish(engine: AsyncEngine, 
         fake_broker(script) as broker,
         publisher_to(broker, patience=patience(name)) as publisher,
     ):
-        async with asyncio.timeout(ANSWER_WITHIN + 2 * PROMPT):
+        async with asyncio.timeout(PATIENCE):
             await publisher.open(outbox, engine)
             with suppress(Outage):
                 await publisher.publish(records())

@@ -9,7 +9,7 @@ from tests.chaos.fleet import Fleet
 from tests.chaos.ledger import out_of_order, repeats
 from tests.chaos.mailbox import Mailbox, records_in
 from tests.chaos.outbox import TABLES, blocked_keys, records_of_keys, rows, save
-from tests.chaos.waiting import FULL, until
+from tests.support.waiting import FULL, eventually
 
 KEYS = 200
 EACH = 20
@@ -34,14 +34,14 @@ async def kill_one(engine: AsyncEngine, mailbox: Mailbox, fleet: Fleet) -> set[s
 
     before = await mailbox.count()
     victim = fleet.start()
-    await until(flows, "it is in full flow")
+    await eventually(flows, "it is in full flow")
     victim.kill()
     done = await rows(engine, TABLES.records.c.status == Status.PUBLISHED)
     assert not await settled(engine)
     survivor = fleet.start()
-    await until(lambda: settled(engine), "everything is settled")
+    await eventually(lambda: settled(engine), "everything is settled")
     survivor.ask_to_stop()
-    await until(lambda: survivor.dead, "it ends")
+    await eventually(lambda: survivor.dead, "it ends")
     return {str(row.id) for row in done}
 
 

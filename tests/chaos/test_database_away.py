@@ -17,8 +17,8 @@ from tests.chaos.ledger import Ledger, What, out_of_order, repeats
 from tests.chaos.outbox import has_status, records_of_keys, row_of, rows, running, save
 from tests.chaos.publisher import LedgerPublisher, Treatment, deliver
 from tests.chaos.server import Server, private_server
-from tests.chaos.waiting import until
 from tests.support.shop import outbox
+from tests.support.waiting import PATIENCE, eventually
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ async def come_back(server: Server, engine: AsyncEngine) -> None:
 
 
 async def delivered(ledger: Ledger, count: int) -> None:
-    await until(lambda: len(ledger.records()) >= count, f"{count} records have arrived")
+    await eventually(lambda: len(ledger.records()) >= count, f"{count} records have arrived")
 
 
 async def all_settled(engine: AsyncEngine) -> bool:
@@ -94,15 +94,17 @@ async def test_what_arrives_while_the_database_is_away_is_settled_later_and_not_
     await save(engine, records)
     relay = relay_on(engine, ledger, treat)
     async with running(relay):
-        await until(lambda: len(ledger.entries()) >= 10, "deliveries are under way")
+        await eventually(lambda: len(ledger.entries()) >= 10, "deliveries are under way")
         await asyncio.to_thread(server.crash)
         arrive.set()
-        await until(lambda: len(ledger.delivered()) >= 9, "they have arrived")
-        await until(lambda: is_degraded(relay), "the relay notices")
+        await eventually(lambda: len(ledger.delivered()) >= 9, "they have arrived")
+        await eventually(lambda: is_degraded(relay), "the relay notices")
         assert "the database cannot be used" in (relay.health.reason or "")
         await come_back(server, engine)
-        await until(lambda: ledger.records() == {str(each.id) for each in records}, "all arrive")
-        await until(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
+        await eventually(
+            lambda: ledger.records() == {str(each.id) for each in records}, "all arrive"
+        )
+        await eventually(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
         await relay.stop()
 
     assert repeats(ledger.delivered()) == []
@@ -127,7 +129,7 @@ async def test_a_crash_of_the_database_in_full_flow_repeats_and_loses_nothing(
         for part in (100, 400):
             await delivered(ledger, part)
             await asyncio.to_thread(server.crash)
-            await until(lambda: is_degraded(relay), "the relay notices")
+            await eventually(lambda: is_degraded(relay), "the relay notices")
             await come_back(server, engine)
         await delivered(ledger, len(records))
         await relay.stop()
@@ -148,9 +150,9 @@ async def test_a_relay_that_starts_while_the_database_is_away_waits_for_it(
 
     relay = relay_on(engine, ledger)
     async with running(relay):
-        await until(lambda: is_degraded(relay), "the relay says so")
+        await eventually(lambda: is_degraded(relay), "the relay says so")
         await come_back(server, engine)
-        await until(lambda: len(ledger.delivered()) == len(records), "all arrive")
+        await eventually(lambda: len(ledger.delivered()) == len(records), "all arrive")
         assert relay.health.status is HealthStatus.OK
         await relay.stop()
     assert await all_settled(engine)
@@ -162,9 +164,9 @@ async def test_a_relay_can_be_stopped_while_the_database_is_away(
 ) -> None:
     relay = relay_on(engine, ledger)
     async with running(relay) as run:
-        await until(lambda: relay.health.status is HealthStatus.OK, "it runs")
+        await eventually(lambda: relay.health.status is HealthStatus.OK, "it runs")
         await asyncio.to_thread(server.crash)
-        await until(lambda: is_degraded(relay), "the relay notices")
-        async with asyncio.timeout(15):
+        await eventually(lambda: is_degraded(relay), "the relay notices")
+        async with asyncio.timeout(PATIENCE):
             await relay.stop()
             await run

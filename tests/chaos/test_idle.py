@@ -16,8 +16,8 @@ from tests.chaos.clock import SteppedClock
 from tests.chaos.ledger import Ledger
 from tests.chaos.outbox import records_of_keys, running, save
 from tests.chaos.publisher import LedgerPublisher
-from tests.chaos.waiting import until
 from tests.support.shop import outbox
+from tests.support.waiting import eventually
 
 POLL = timedelta(seconds=30)
 INTERVALS = 10
@@ -50,9 +50,9 @@ async def pass_time(clock: SteppedClock, sleepers: int, span: timedelta = INTERV
     """Let time pass, step by step, each when everybody sleeps."""
     begun = clock.shift()
     while clock.shift() - begun < span:
-        await until(lambda: clock.sleepers == sleepers, "everybody sleeps")
+        await eventually(lambda: clock.sleepers == sleepers, "everybody sleeps")
         clock.skip()
-    await until(lambda: clock.sleepers == sleepers, "everybody sleeps")
+    await eventually(lambda: clock.sleepers == sleepers, "everybody sleeps")
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
@@ -64,7 +64,7 @@ async def test_an_idle_relay_asks_once_per_interval_and_lane(
         outbox, engine, LedgerPublisher(ledger), poll_interval=POLL, lanes=lanes, clock=clock
     )
     async with running(relay):
-        await until(lambda: clock.sleepers == sleepers, "everybody sleeps")
+        await eventually(lambda: clock.sleepers == sleepers, "everybody sleeps")
         before = statements.count
         await pass_time(clock, sleepers)
         assert 0 < statements.count - before <= INTERVALS * lanes
@@ -88,7 +88,7 @@ async def test_a_relay_whose_records_all_wait_for_their_retry_asks_no_more_than_
     )
     await save(engine, records_of_keys(100, 2))
     async with running(relay):
-        await until(lambda: len(ledger.entries()) == 200, "the first of each key is refused")
+        await eventually(lambda: len(ledger.entries()) == 200, "the first of each key is refused")
         await pass_time(clock, 2, 2 * timedelta(seconds=LINGER))  # it has given up its leases
         before = statements.count
         await pass_time(clock, 2)

@@ -23,8 +23,8 @@ from tests.chaos.outbox import (
     save,
 )
 from tests.chaos.publisher import LedgerPublisher
-from tests.chaos.waiting import FULL, until
 from tests.support.shop import outbox
+from tests.support.waiting import FULL, eventually
 
 LEASE = timedelta(seconds=30 if FULL else 1.5)
 DELIVERY = 60.0 if FULL else 4.0
@@ -64,13 +64,13 @@ async def test_a_delivery_that_outlasts_its_lease_is_made_once_with_two_relays(
 
     async with running(first), running(second):
         begun = time.monotonic()
-        await until(lambda: len(ledger.entries()) == 1, "the delivery has started")
-        await until(
+        await eventually(lambda: len(ledger.entries()) == 1, "the delivery has started")
+        await eventually(
             lambda: time.monotonic() - begun > DELIVERY, "the lease is over", within=2 * DELIVERY
         )
         assert len(ledger.entries()) == 1
         reception.done.set()
-        await until(lambda: len(ledger.delivered()) == 3, "everything is delivered")
+        await eventually(lambda: len(ledger.delivered()) == 3, "everything is delivered")
         await asyncio.gather(first.stop(), second.stop())
 
     assert repeats(ledger.delivered()) == []
@@ -91,11 +91,11 @@ async def test_a_slow_record_stalls_its_key_and_not_its_partition(
     relay = OutboxRelay(outbox, engine, LedgerPublisher(ledger, treat=reception.take))
 
     async with running(relay):
-        await until(lambda: len(ledger.delivered()) == len(others), "the other keys flow")
+        await eventually(lambda: len(ledger.delivered()) == len(others), "the other keys flow")
         assert slow_key not in ledger.delivered_keys()
         reception.done.set()
         count = 1 + FOLLOWERS + len(others)
-        await until(lambda: len(ledger.delivered()) == count, "the followers have left")
+        await eventually(lambda: len(ledger.delivered()) == count, "the followers have left")
         await relay.stop()
 
     assert repeats(ledger.delivered()) == []

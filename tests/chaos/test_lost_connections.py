@@ -26,8 +26,8 @@ from tests.chaos.outbox import (
     running,
     save,
 )
-from tests.chaos.waiting import FULL, happens, until
 from tests.support.shop import outbox
+from tests.support.waiting import FULL, eventually, happens
 
 Mistake = Callable[[Sequence[ClaimedRecord]], Any]
 FEW = 8
@@ -94,9 +94,9 @@ async def test_a_record_that_closes_the_channel_is_refused_alone_and_the_rest_fl
     )
     async with running(relay):
         free = len(others) + len(followers) - len(behind)
-        await until(lambda: len(ledger.delivered()) >= free, "the rest has left")
-        await until(lambda: was_refused(engine, bad), "the bad one is refused")
-        await until(lambda: relay.health.status is HealthStatus.OK, "all is well again")
+        await eventually(lambda: len(ledger.delivered()) >= free, "the rest has left")
+        await eventually(lambda: was_refused(engine, bad), "the bad one is refused")
+        await eventually(lambda: relay.health.status is HealthStatus.OK, "all is well again")
         await relay.stop()
 
     row = await row_of(engine, bad)
@@ -167,11 +167,11 @@ async def test_a_publisher_that_makes_a_mistake_is_given_a_rest_and_loses_nothin
     await save(engine, records)
     relay = OutboxRelay(outbox, engine, publisher, retry=RetrySchedule.seconds(0.2, forever=True))
     async with running(relay):
-        await until(lambda: publisher.calls > 0, "it is called")
+        await eventually(lambda: publisher.calls > 0, "it is called")
         assert not await happens(lambda: publisher.calls > MANY, within=1)
         assert has_status(await rows(engine), Status.PENDING)
         publisher.well = True
-        await until(lambda: len(ledger.delivered()) == len(records), "everything is delivered")
+        await eventually(lambda: len(ledger.delivered()) == len(records), "everything is delivered")
         await relay.stop()
     assert out_of_order(ledger.delivered()) == []
     assert has_status(await rows(engine), Status.PUBLISHED)

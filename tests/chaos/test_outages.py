@@ -16,8 +16,8 @@ from tests.chaos.clock import SteppedClock
 from tests.chaos.ledger import Ledger, out_of_order
 from tests.chaos.outbox import blocked_keys, has_status, records_of_keys, rows, running, save
 from tests.chaos.publisher import LedgerPublisher
-from tests.chaos.waiting import until
 from tests.support.shop import outbox
+from tests.support.waiting import eventually
 
 SCHEDULE = RetrySchedule.seconds(1, 5, 30)
 OUTAGE = timedelta(minutes=40)
@@ -73,8 +73,8 @@ async def test_an_outage_longer_than_the_schedule_costs_no_attempt(
         }
         broker.away = False
         clock.advance(LONGEST_PAUSE.total_seconds())
-        await until(lambda: len(ledger.delivered()) == len(records), "everything is delivered")
-        await until(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
+        await eventually(lambda: len(ledger.delivered()) == len(records), "everything is delivered")
+        await eventually(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
         await relay.stop()
 
     found = await rows(engine)
@@ -86,10 +86,10 @@ async def test_an_outage_longer_than_the_schedule_costs_no_attempt(
 
 async def stay_away(broker: Broker, relay: OutboxRelay, clock: SteppedClock) -> None:
     """Let time pass; the relay tries again and again by itself."""
-    await until(lambda: relay.health.status is HealthStatus.DEGRADED, "the relay says so")
+    await eventually(lambda: relay.health.status is HealthStatus.DEGRADED, "the relay says so")
     tries = broker.tries
     while clock.shift() < OUTAGE:
-        await until(lambda: clock.sleepers == SLEEPERS, "the relay sleeps")
+        await eventually(lambda: clock.sleepers == SLEEPERS, "the relay sleeps")
         clock.skip()
         assert relay.health.status is HealthStatus.DEGRADED
         assert "on holiday" in (relay.health.reason or "")
@@ -106,11 +106,11 @@ async def test_records_that_come_during_an_outage_leave_after_it_in_order(
     await save(engine, early)
 
     async with running(relay):
-        await until(lambda: relay.health.status is HealthStatus.DEGRADED, "the relay says so")
+        await eventually(lambda: relay.health.status is HealthStatus.DEGRADED, "the relay says so")
         await save(engine, late)
         broker.away = False
         clock.advance(LONGEST_PAUSE.total_seconds())
-        await until(lambda: len(ledger.delivered()) == 40, "everything is delivered")
+        await eventually(lambda: len(ledger.delivered()) == 40, "everything is delivered")
         await relay.stop()
 
     assert out_of_order(ledger.delivered()) == []

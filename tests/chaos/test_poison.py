@@ -27,8 +27,8 @@ from tests.chaos.outbox import (
     save,
 )
 from tests.chaos.publisher import LedgerPublisher
-from tests.chaos.waiting import PATIENCE, happens, until
 from tests.support.shop import outbox
+from tests.support.waiting import PATIENCE, eventually, happens
 
 MAX_CRASHES = 2
 UNNOTICED = 2
@@ -99,7 +99,7 @@ async def test_after_crashes_a_process_delivers_one_record_alone_whatever_its_la
     await pretend_that_a_worker_died_over(engine, relay, 1, 2)
 
     async with running(relay):
-        await until(lambda: len(ledger.delivered()) == 6, "all is delivered")
+        await eventually(lambda: len(ledger.delivered()) == 6, "all is delivered")
         await relay.stop()
 
     assert counter.most == 1

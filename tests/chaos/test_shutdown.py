@@ -16,11 +16,11 @@ from tests.chaos.fleet import Fleet
 from tests.chaos.ledger import Ledger, out_of_order, repeats
 from tests.chaos.outbox import has_status, leases, records_of, records_of_keys, rows, running, save
 from tests.chaos.publisher import LedgerPublisher
-from tests.chaos.waiting import until
 from tests.support.shop import outbox
+from tests.support.waiting import PATIENCE, eventually
 
-AT_ONCE = 5.0
-"""Seconds: far less than a lease, which is 30."""
+LEASE = 10 * timedelta(seconds=PATIENCE)
+"""Longer than any wait: what another relay gets, it gets because it was given back."""
 
 
 class Door:
@@ -35,12 +35,13 @@ class Door:
 
 
 def relay_through(engine: AsyncEngine, ledger: Ledger, door: Door, **options: Any) -> OutboxRelay:
-    return OutboxRelay(outbox, engine, LedgerPublisher(ledger, treat=door), **options)
+    publisher = LedgerPublisher(ledger, treat=door)
+    return OutboxRelay(outbox, engine, publisher, lease=LEASE, **options)
 
 
 async def deliver_the_rest(engine: AsyncEngine, ledger: Ledger) -> int:
     """Have another relay take what is there, at once."""
-    async with asyncio.timeout(AT_ONCE):
+    async with asyncio.timeout(PATIENCE):
         relay = OutboxRelay(outbox, engine, LedgerPublisher(ledger, "next"))
         return (await relay.run_once()).delivered
 
@@ -52,12 +53,12 @@ async def test_stop_finishes_and_settles_what_is_on_its_way_and_gives_the_rest_b
     await save(engine, records_of_keys(5, 3))
     relay = relay_through(engine, ledger, door)
     async with running(relay) as run:
-        await until(lambda: len(ledger.entries()) == 5, "one of each key is on its way")
+        await eventually(lambda: len(ledger.entries()) == 5, "one of each key is on its way")
         stop = asyncio.create_task(relay.stop())
         await asyncio.wait([stop], timeout=0.1)
         assert not stop.done()
         door.opened.set()
-        async with asyncio.timeout(AT_ONCE):
+        async with asyncio.timeout(PATIENCE):
             await stop
             await run
 
@@ -76,8 +77,8 @@ async def test_stop_breaks_off_what_takes_longer_than_the_grace_period(
     await save(engine, records_of("one", 2))
     relay = relay_through(engine, ledger, Door(), grace=timedelta(seconds=0.2))
     async with running(relay) as run:
-        await until(lambda: len(ledger.entries()) == 1, "a delivery is under way")
-        async with asyncio.timeout(AT_ONCE):
+        await eventually(lambda: len(ledger.entries()) == 1, "a delivery is under way")
+        async with asyncio.timeout(PATIENCE):
             await relay.stop()
             await run
 
@@ -93,9 +94,9 @@ async def test_a_relay_cancelled_at_work_leaves_it_to_the_next_start_which_deliv
     await save(engine, records_of_keys(3, 2))
     relay = relay_through(engine, ledger, Door())
     async with running(relay) as run:
-        await until(lambda: len(ledger.entries()) == 3, "deliveries are under way")
+        await eventually(lambda: len(ledger.entries()) == 3, "deliveries are under way")
         run.cancel()
-        async with asyncio.timeout(AT_ONCE):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.wait([run])
         assert run.cancelled()
 
@@ -111,8 +112,8 @@ async def test_a_relay_that_sleeps_ends_without_an_error(
     engine: AsyncEngine, ledger: Ledger, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
     relay = relay_through(engine, ledger, Door())
-    async with running(relay) as run, asyncio.timeout(AT_ONCE):
-        await until(lambda: relay.health.status is HealthStatus.OK, "it runs")
+    async with running(relay) as run, asyncio.timeout(PATIENCE):
+        await eventually(lambda: relay.health.status is HealthStatus.OK, "it runs")
         if how == "stop":
             await relay.stop()
         else:
@@ -128,11 +129,11 @@ async def test_a_process_told_to_end_settles_what_is_on_its_way_and_exits_with_0
     engine: AsyncEngine, ledger: Ledger, fleet: Fleet
 ) -> None:
     await save(engine, records_of_keys(20, 20))
-    worker = fleet.start(latency=0.05)
-    await until(lambda: len(ledger.delivered()) >= 20, "deliveries are under way")
+    worker = fleet.start(latency=0.05, lease=LEASE.total_seconds())
+    await eventually(lambda: len(ledger.delivered()) >= 20, "deliveries are under way")
 
     worker.ask_to_stop()
-    await until(lambda: worker.dead, "the worker has ended")
+    await eventually(lambda: worker.dead, "the worker has ended")
 
     assert worker.process.returncode == 0
     settled = await rows(engine, outbox.tables.records.c.status == Status.PUBLISHED)

@@ -16,8 +16,8 @@ from postroom.relay.relay import OutboxRelay
 from tests.chaos.ledger import Ledger, out_of_order, repeats
 from tests.chaos.outbox import has_status, records_of, records_of_keys, rows, running, save
 from tests.chaos.publisher import LedgerPublisher
-from tests.chaos.waiting import until
 from tests.support.shop import Base, Note, outbox
+from tests.support.waiting import eventually
 
 SOON = timedelta(seconds=0.1)
 
@@ -52,7 +52,7 @@ async def test_handlers_write_to_the_file_that_two_relays_deliver_from_once_each
         for name in ("first", "second")
     ]
     async with running(relays[0]), running(relays[1]):
-        await until(lambda: len(ledger.delivered()) >= len(records), "everything is delivered")
+        await eventually(lambda: len(ledger.delivered()) >= len(records), "everything is delivered")
         await asyncio.gather(*[relay.stop() for relay in relays])
 
     assert repeats(ledger.delivered()) == []
@@ -72,12 +72,13 @@ async def test_a_second_relay_takes_over_the_file_at_once_when_the_first_one_sto
         return DELIVERED
 
     await save(engine, records_of_keys(3, 2))
-    first = OutboxRelay(outbox, engine, LedgerPublisher(ledger, "first", wait_at_the_door))
+    publisher = LedgerPublisher(ledger, "first", wait_at_the_door)
+    first = OutboxRelay(outbox, engine, publisher, lease=timedelta(hours=1))  # it gives it back
     second = OutboxRelay(outbox, engine, LedgerPublisher(ledger, "second"), poll_interval=SOON)
     async with running(first) as run, running(second):
-        await until(lambda: len(ledger.entries()) >= 3, "deliveries are under way")
+        await eventually(lambda: len(ledger.entries()) >= 3, "deliveries are under way")
         run.cancel()
-        await until(lambda: len(ledger.delivered()) == 6, "the second one delivers", within=10)
+        await eventually(lambda: len(ledger.delivered()) == 6, "the second one delivers")
         await second.stop()
     assert repeats(ledger.delivered()) == []
     assert out_of_order(ledger.delivered()) == []
@@ -115,7 +116,7 @@ async def test_rows_edited_to_rubbish_are_delivered_or_fail_and_stop_nobody_else
     relay = OutboxRelay(outbox, engine, LedgerPublisher(ledger), poll_interval=SOON)
     async with running(relay):
         everybody = {str(each.id) for each in good}
-        await until(lambda: everybody <= ledger.records(), "the rest flows")
+        await eventually(lambda: everybody <= ledger.records(), "the rest flows")
         for position, name in enumerate(RUBBISH, start=1):
             await came_to_an_end(engine, position, name)
         await relay.stop()
@@ -131,4 +132,4 @@ async def came_to_an_end(engine: AsyncEngine, position: int, name: str) -> None:
         gave_up = row.status == Status.FAILED and row.error_message
         return bool(row.status == Status.PUBLISHED or gave_up)
 
-    await until(ended, f"{name}: it is delivered, or fails and says why", within=10)
+    await eventually(ended, f"{name}: it is delivered, or fails and says why")

@@ -10,7 +10,7 @@ from postroom import OutboxRecord, Status
 from tests.chaos.fleet import Fleet, Worker
 from tests.chaos.ledger import Ledger, What, out_of_order
 from tests.chaos.outbox import blocked_keys, leases, records_of, row_of, save
-from tests.chaos.waiting import until
+from tests.support.waiting import eventually
 
 LEASE = 1.0
 
@@ -32,7 +32,7 @@ class Sleeper:
             refuse=(name,) if refuses else (),
         )
         started = self.reached(What.STARTED, record, worker)
-        await until(started, "the delivery has started")
+        await eventually(started, "the delivery has started")
         worker.freeze()
         return worker
 
@@ -40,9 +40,9 @@ class Sleeper:
         """Let it finish the delivery, write down what it wants to, and end."""
         self._release.touch()
         worker.thaw()
-        await until(self.reached(ends_as, record, worker), "the sleeper has finished")
+        await eventually(self.reached(ends_as, record, worker), "the sleeper has finished")
         worker.ask_to_stop()
-        await until(lambda: worker.dead, "the sleeper has ended")
+        await eventually(lambda: worker.dead, "the sleeper has ended")
         assert worker.process.returncode == 0, worker.log.read_text()
 
     def reached(self, what: What, record: OutboxRecord, worker: Worker) -> Callable[[], bool]:
@@ -62,7 +62,7 @@ async def test_a_zombie_writes_no_retry_and_no_block_for_what_another_has_delive
     await save(engine, records)
     zombie = await sleeper.falls_asleep_over(first, refuses=True)
     heir = fleet.start(lease=LEASE)
-    await until(sleeper.reached(What.DELIVERED, third, heir), "another has delivered all")
+    await eventually(sleeper.reached(What.DELIVERED, third, heir), "another has delivered all")
     before = await row_of(engine, first)
 
     await sleeper.wakes_up(zombie, first, What.REFUSED)
@@ -82,7 +82,7 @@ async def test_a_zombie_writes_no_retry_and_no_block_for_what_another_is_deliver
     zombie = await sleeper.falls_asleep_over(first, refuses=True)
     later = tmp_path / "later"
     heir = fleet.start(lease=LEASE, hold=(str(first.id),), release=str(later))
-    await until(sleeper.reached(What.STARTED, first, heir), "another has taken over")
+    await eventually(sleeper.reached(What.STARTED, first, heir), "another has taken over")
 
     await sleeper.wakes_up(zombie, first, What.REFUSED)
 
@@ -91,7 +91,7 @@ async def test_a_zombie_writes_no_retry_and_no_block_for_what_another_is_deliver
     assert await blocked_keys(engine) == []
     assert [str(heir.pid) in lease.worker for lease in await leases(engine)] == [True]
     later.touch()
-    await until(sleeper.reached(What.DELIVERED, records[1], heir), "the heir goes on")
+    await eventually(sleeper.reached(What.DELIVERED, records[1], heir), "the heir goes on")
 
 
 @pytest.mark.requirement("E1", "C16")
@@ -102,15 +102,15 @@ async def test_what_a_zombie_delivers_lets_the_followers_go_that_another_has_hel
     await save(engine, records)
     zombie = await sleeper.falls_asleep_over(first, refuses=False)
     heir = fleet.start(lease=LEASE, refuse=(str(first.id),), retry=3600.0)
-    await until(sleeper.reached(What.REFUSED, first, heir), "another has tried in vain")
+    await eventually(sleeper.reached(What.REFUSED, first, heir), "another has tried in vain")
 
     async def parked() -> bool:
         return not (await row_of(engine, third)).ready
 
-    await until(parked, "the followers are held back")
+    await eventually(parked, "the followers are held back")
     await sleeper.wakes_up(zombie, first, What.DELIVERED)
 
     assert (await row_of(engine, first)).status == Status.PUBLISHED
-    await until(sleeper.reached(What.DELIVERED, third, heir), "the followers left", within=10)
+    await eventually(sleeper.reached(What.DELIVERED, third, heir), "the followers left")
     assert out_of_order(ledger.delivered()) == []
     assert len(ledger.delivered()) == len(records)

@@ -10,7 +10,7 @@ from postroom import Outbox
 from postroom.errors import Outage
 from postroom.publishers.base import Delivered, Outcome, Publisher
 from postroom.record import ClaimedRecord
-from tests.chaos.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 
 class Witness:

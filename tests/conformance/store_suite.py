@@ -25,8 +25,8 @@ from tests.conformance.store.settling import Settling
 from tests.conformance.store.waiting import Waiting
 
 
-class StoreSuite(Leasing, Claiming, Waiting, Settling, Operating, Mending, Cleaning, Rubbish):
-    """The tests; a subclass gives the harness."""
+class StoreFixtures:
+    """What the tests ask for; a subclass gives the harness."""
 
     @pytest.fixture
     def harness(self) -> StoreHarness:
@@ -43,3 +43,9 @@ class StoreSuite(Leasing, Claiming, Waiting, Settling, Operating, Mending, Clean
         desk = Desk(harness)
         await desk.clear()
         return desk
+
+
+class StoreSuite(
+    StoreFixtures, Leasing, Claiming, Waiting, Settling, Operating, Mending, Cleaning, Rubbish
+):
+    """Every test."""

@@ -26,6 +26,7 @@ from tests.conformance.store.desk import (
     tokens_of,
 )
 from tests.conformance.store.harnesses import postgres
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 WORKERS = ("ann", "bob", "cyd", "dan")
@@ -72,10 +73,9 @@ async def waiter_is_blocked(desk: Desk) -> None:
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
-    async with asyncio.timeout(20), desk.engine.connect() as connection:
+    async with desk.engine.connect() as connection:
         connection = await connection.execution_options(isolation_level="AUTOCOMMIT")
-        while not await connection.scalar(waiting):  # noqa: ASYNC110  it is the database's
-            await asyncio.sleep(0.005)
+        await eventually(lambda: connection.scalar(waiting), "somebody waits for a lock")
 
 
 @pytest.mark.requirement("C9")
@@ -257,7 +257,9 @@ async def test_a_worker_that_is_frozen_before_its_commit_locks_its_leases_no_lon
     poll = {"worker": "ann", "busy": [], "retiring": [], "take": True, "lease": 1.0, "shift": 0.0}
     async with store.engine.connect() as frozen:
         await frozen.execute(store._poll, poll)  # and it gets no further
-        async with asyncio.timeout(20):
-            while len((await desk.store.poll("bob", lease=second)).leases) < PARTITIONS:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+
+        async def bob_has_all() -> bool:
+            return len((await desk.store.poll("bob", lease=second)).leases) == PARTITIONS
+
+        await eventually(bob_has_all)
         await frozen.invalidate()

@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from tests.conformance.store.claiming import Claiming
+from tests.conformance.store.cleaning import Cleaning
 from tests.conformance.store.desk import StoreHarness
 from tests.conformance.store.harnesses import postgres, sqlite
-from tests.conformance.store.rubbish import ON_POSTGRES, ON_SQLITE
-from tests.conformance.store_suite import StoreSuite
+from tests.conformance.store.operating import Operating
+from tests.conformance.store.rubbish import ON_POSTGRES, ON_SQLITE, Rubbish
+from tests.conformance.store_suite import StoreFixtures, StoreSuite
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -41,7 +44,9 @@ class TestPostgresStoreWithAsyncpg(StoreSuite):
         return str(request.param)
 
 
-class TestPostgresStoreWithPsycopg(StoreSuite):
+class TestPostgresStoreWithPsycopg(StoreFixtures, Claiming, Cleaning, Operating, Rubbish):
+    """What depends on the driver: parameters and rows of every statement. The rest is SQL."""
+
     @pytest.fixture
     def harness(self, _psycopg: StoreHarness) -> StoreHarness:
         return _psycopg

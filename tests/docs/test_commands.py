@@ -2,9 +2,7 @@
 
 import os
 import re
-import signal
-import subprocess
-import sys
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,8 +12,10 @@ from sqlalchemy import MetaData, create_engine, make_url
 from postroom import Outbox, OutboxRecord
 from postroom.publishers.rabbitmq.address import Address
 from tests.docs.pages import PAGES, Command, commands, name, snippets
+from tests.support.command import SCRIPT
+from tests.support.program import Program
 
-BIN = Path(sys.executable).parent
+PATH = {"PATH": os.environ["PATH"]}
 DATABASE, BROKER = "postgresql://app:secret@db:5432/shop", "amqp://app:secret@mq:5672/shop"
 """How the docs call them."""
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
@@ -52,23 +52,22 @@ def create_tables(database_url: str) -> None:
 
 def run(words: str, command: Command, folder: Path, urls: Mapping[str, str]) -> str:
     """Run a command to its end; one that would stay is told to stop once it has begun."""
-    with subprocess.Popen(
-        ["sh", "-c", f"exec {words}"],
-        cwd=folder,
-        env=os.environ | urls | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
+    program, *rest = shlex.split(words)
+    arguments = [str(SCRIPT), *rest] if program == "postroom" else rest
+    reader, writer = os.pipe()
+    with os.fdopen(reader, encoding="utf-8") as output:
+        with os.fdopen(writer, "wb") as end:
+            process = Program(
+                arguments, folder=folder, environment={**urls, **PATH}, stdout=end, stderr=end
+            )
         printed = ""
-        for line in process.stdout:
+        for line in output:
             printed += line
             if command.stays and BEGUN in line:
-                process.send_signal(signal.SIGTERM)
+                process.terminate()
                 break
-        rest = process.communicate(timeout=60)[0]
-    assert process.returncode == 0, f"{words}\n{printed}{rest}"
+        more = output.read()
+    assert process.wait() == 0, f"{words}\n{printed}{more}"
     return printed
 
 

@@ -13,8 +13,7 @@ from typing import IO
 import pytest
 
 from tests.docs.pages import CONSOLE, CONTINUED, PROMPT, ROOT, Command, name
-from tests.support.command import PATIENCE
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 PAGES = sorted((ROOT / "examples").glob("*/README.md"))
 OURS = re.compile(r"export |curl |psql |\.venv/bin/(alembic|uvicorn|postroom|python -m examples)")
@@ -83,8 +82,8 @@ class Terminal:
             return not expected or without_ids(printed) == without_ids(expected)
 
         try:
-            await eventually(is_so, within=10)
-        except TimeoutError:
+            await eventually(is_so)
+        except pytest.fail.Exception:
             assert printed == expected, words
         self.ids.update(zip(ID.findall(expected), ID.findall(printed), strict=False))
 

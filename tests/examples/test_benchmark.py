@@ -1,17 +1,18 @@
 """The benchmarks run, in short versions; what they measure is not asserted."""
 
-import subprocess
-import sys
+import os
 from pathlib import Path
+
+from tests.support.program import run_program
 
 ROOT = Path(__file__).parents[2]
 
 
 def report_of(benchmark: str, *options: str) -> str:
-    command = [sys.executable, "-m", f"benchmarks.{benchmark}", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    command = ["-m", f"benchmarks.{benchmark}", *options]
+    done = run_program(command, folder=ROOT, environment=os.environ)
+    assert done.code == 0, done.err
+    return done.out
 
 
 def test_the_capture_benchmark_reports_ratios_with_and_without_strict_order() -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.waiting import PATIENCE
+
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
 
 
 def start(*words: str, temporary: Path) -> "subprocess.Popen[str]":

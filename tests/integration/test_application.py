@@ -29,6 +29,7 @@ from postroom import (
 from postroom.integrations.dishka import EventHandlerProvider, OutboxProvider, check_handlers
 from postroom.integrations.fastapi import relay_lifespan
 from tests.support.shop import Account, AccountOpened, Note, outbox
+from tests.support.waiting import eventually
 
 MainAsyncSession = NewType("MainAsyncSession", AsyncSession)
 
@@ -141,10 +142,12 @@ async def notes(database: AsyncEngine) -> list[str]:
 
 async def delivered(database: AsyncEngine, wanted: int) -> None:
     query = select(func.count()).where(OutboxRecord.delivered)
-    async with asyncio.timeout(20), async_sessionmaker(database)() as session:
-        while await session.scalar(query) != wanted:
-            await session.rollback()
-            await asyncio.sleep(0.01)
+
+    async def is_so() -> bool:
+        async with async_sessionmaker(database)() as session:
+            return await session.scalar(query) == wanted
+
+    await eventually(is_so)
 
 
 @pytest.mark.requirement("A11")
@@ -186,9 +189,7 @@ async def test_the_relay_has_stopped_before_the_container_closes(
     pool = await container.get(Pool)
     pool.on_close.append(lambda: health.append(app.state.relay.health.status))
     async with live(app):
-        async with asyncio.timeout(20):
-            while app.state.relay.health.status != "ok":  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        await eventually(lambda: app.state.relay.health.status == "ok")
     assert health == ["stopped"]
 
 

@@ -18,6 +18,8 @@ from postroom.record import PARTITIONS, Key
 from postroom.store.gates import key_rows, partition_rows
 from postroom.store.postgres import PostgresStore
 
+pytestmark = pytest.mark.no_cover  # others cover the same, for less time
+
 
 class CostRecord(OutboxRecord):
     """A record whose claim is measured."""

@@ -27,6 +27,8 @@ from postroom import (
 )
 from tests.support.shop import Account, AccountOpened, AccountRenamed, Note, outbox
 
+pytestmark = pytest.mark.no_cover  # others cover the same, for less time
+
 Play = Callable[[Callable[[Session], None]], Awaitable[None]]
 
 IN_ORDER = select(OutboxRecord).order_by(outbox.tables.records.c.position)

@@ -17,7 +17,10 @@ from postroom.store.schema import schema_drift, upgrade_schema
 from postroom.store.table import define_tables
 from tests.support.private_schema import private_schema
 
-pytestmark = pytest.mark.requirement("E11")
+pytestmark = [
+    pytest.mark.requirement("E11"),
+    pytest.mark.no_cover,  # others cover the same, for less time
+]
 
 UPGRADE = '`op.upgrade_outbox("outbox")` in a migration'
 AUTOGENERATE = "`alembic revision --autogenerate` writes the migration"

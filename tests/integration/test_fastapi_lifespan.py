@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from postroom.errors import SchemaError
 from postroom.integrations.fastapi import relay_lifespan
+from tests.support.waiting import PATIENCE
 
 Steps = list[str]
 
@@ -96,10 +97,12 @@ async def living(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     server = asyncio.create_task(app(scope, to_app.get, from_app.put))
     try:
         await to_app.put({"type": "lifespan.startup"})
-        assert (await asyncio.wait_for(from_app.get(), 5))["type"] == "lifespan.startup.complete"
+        started = await asyncio.wait_for(from_app.get(), PATIENCE)
+        assert started["type"] == "lifespan.startup.complete"
         yield state
         await to_app.put({"type": "lifespan.shutdown"})
-        assert (await asyncio.wait_for(from_app.get(), 5))["type"] == "lifespan.shutdown.complete"
+        ended = await asyncio.wait_for(from_app.get(), PATIENCE)
+        assert ended["type"] == "lifespan.shutdown.complete"
     finally:
         server.cancel()
         await asyncio.wait({server})
@@ -236,7 +239,7 @@ async def test_a_relay_that_fails_later_is_told_and_does_not_hinder_the_shutdown
     app = FastAPI(lifespan=relay_lifespan(relay, container=container))
     async with living(app):
         relay.end()
-        await asyncio.wait_for(alarm.raised.wait(), 5)
+        await asyncio.wait_for(alarm.raised.wait(), PATIENCE)
     assert ["out of luck" in line for line in critical(caplog)] == [True]
     assert steps == ["relay runs", "relay ends", "container closes"]
 
@@ -247,7 +250,7 @@ async def test_a_relay_that_ends_by_itself_is_told(
     relay = FakeRelay(steps)
     async with living(FastAPI(lifespan=relay_lifespan(relay))):
         relay.end()
-        await asyncio.wait_for(alarm.raised.wait(), 5)
+        await asyncio.wait_for(alarm.raised.wait(), PATIENCE)
     assert "nothing is delivered" in critical(caplog)[0]
 
 
@@ -284,7 +287,7 @@ async def test_a_lifespan_that_is_cancelled_leaves_no_relay_behind(
             await asyncio.Event().wait()
 
     task = asyncio.create_task(live())
-    await asyncio.wait_for(relay.running.wait(), 5)
+    await asyncio.wait_for(relay.running.wait(), PATIENCE)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

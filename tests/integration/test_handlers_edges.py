@@ -24,7 +24,7 @@ from tests.support.noting import (
     noting_publisher,
 )
 from tests.support.shop import AccountOpened, Base, Note, outbox
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 SOON = timedelta(seconds=0.5)
 
@@ -122,7 +122,7 @@ async def test_that_a_handler_is_done_is_taken_back_however_long_it_takes(
         await eventually(lambda: "cannot take back that LosesTheInbox" in caplog.text)
         assert not delivery.done()
         await execute(engine, "ALTER TABLE inbox_away RENAME TO outbox_inbox")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             outcome = await delivery
     finally:
         delivery.cancel()

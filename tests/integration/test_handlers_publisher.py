@@ -27,6 +27,7 @@ from tests.support.noting import (
     noting_publisher,
 )
 from tests.support.shop import Account, AccountOpened, Base, Note, outbox
+from tests.support.waiting import PATIENCE, eventually
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -164,9 +165,8 @@ async def test_what_is_done_when_a_delivery_is_cancelled_is_not_done_again(
 ) -> None:
     publisher = await noting_publisher(shop, diary, First, Blocked)
     delivery = asyncio.create_task(publisher.publish([record]))
-    async with asyncio.timeout(10):
-        while not await receipts(shop):
-            assert not delivery.done()
+    await eventually(lambda: receipts(shop))
+    assert not delivery.done()
     delivery.cancel()
     with pytest.raises(asyncio.CancelledError):
         await delivery
@@ -198,7 +198,7 @@ async def test_an_effect_happens_once_although_the_process_was_killed_after_the_
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.support.killed_handler", url, str(record.id), cwd=REPOSITORY
     )
-    assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
+    assert await asyncio.wait_for(process.wait(), PATIENCE) == -signal.SIGKILL
     assert await notes(shop) == ["WriteNote a@b.com"]
     publisher = await noting_publisher(shop, diary, WriteNote, session=MainAsyncSession)
     assert await one(publisher, record) == DELIVERED
@@ -253,7 +253,7 @@ class Meets(WriteNote):
     barrier = asyncio.Barrier(2)
 
     async def handle(self, event: AccountOpened) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await self.barrier.wait()
         await super().handle(event)
 
@@ -270,7 +270,7 @@ class SwallowsErrors(Meets):
     """Goes on in the same transaction after an error."""
 
     async def handle(self, event: AccountOpened) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await self.barrier.wait()
         try:
             await self.session.scalars(select(Note))

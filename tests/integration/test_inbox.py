@@ -16,6 +16,7 @@ from postroom.errors import PostroomError
 from postroom.inbox.inbox import Inbox
 from postroom.store import receipts
 from tests.support.shop import outbox
+from tests.support.waiting import eventually
 
 metadata = MetaData()
 inbox = Inbox(metadata, table="billing_inbox")
@@ -91,9 +92,9 @@ async def _someone_waits(engine: AsyncEngine) -> None:
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
-    async with asyncio.timeout(10), engine.connect() as connection:
-        while not (await connection.execute(waiting)).scalar_one():
-            await connection.rollback()
+    async with engine.connect() as connection:
+        connection = await connection.execution_options(isolation_level="AUTOCOMMIT")
+        await eventually(lambda: connection.scalar(waiting), "somebody waits for a lock")
 
 
 @pytest.mark.requirement("E3")

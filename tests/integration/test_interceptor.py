@@ -34,7 +34,10 @@ from tests.support.shop import (
 
 Play = Callable[[Callable[[Session], None]], Awaitable[None]]
 
-pytestmark = pytest.mark.requirement("D3")
+pytestmark = [
+    pytest.mark.requirement("D3"),
+    pytest.mark.no_cover,  # others cover the same, for less time
+]
 
 
 def records(session: Session) -> list[OutboxRecord]:

@@ -19,9 +19,9 @@ from sqlalchemy.orm import Session
 
 from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay, UntypedEvent
 from postroom.store.notify import PAUSE, Notifier
-from tests.support.command import PATIENCE, ROOT
+from tests.support.command import ROOT
 from tests.support.proxy import HOST, How, Proxy
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 TABLE = "notified"
 HOUR = timedelta(hours=1)

@@ -65,6 +65,7 @@ def numbers(messages: list[Received]) -> list[int]:
 
 @pytest.mark.requirement("C9")
 @pytest.mark.requirement("E2")
+@pytest.mark.requirement("C18")
 async def test_a_consumer_finds_every_property_and_the_record_is_published_with_the_time(
     database: AsyncEngine, broker: Broker, rabbitmq_url: str
 ) -> None:

@@ -57,7 +57,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def relay(database: AsyncEngine, publisher: RecordingPublisher, clock: FakeClock) -> OutboxRelay:
-    return OutboxRelay(outbox, database, publisher, clock=clock)
+    return OutboxRelay(outbox, database, publisher, poll_interval=DAY, clock=clock)
 
 
 @pytest.fixture
@@ -85,9 +85,10 @@ async def records(sessions: Sessions) -> list[OutboxRecord]:
 
 
 async def until(sessions: Sessions, so: Callable[[list[OutboxRecord]], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not so(await records(sessions)):  # noqa: ASYNC110  it is the database's
-            await asyncio.sleep(0.01)
+    async def is_so() -> bool:
+        return so(await records(sessions))
+
+    await eventually(is_so)
 
 
 async def only(sessions: Sessions) -> OutboxRecord:
@@ -154,16 +155,18 @@ async def insert_unnoticed(database: AsyncEngine) -> None:
 
 
 async def test_a_commit_in_the_same_process_wakes_it(
-    sessions: Sessions, running: OutboxRelay, publisher: RecordingPublisher
+    database: AsyncEngine, sessions: Sessions, publisher: RecordingPublisher
 ) -> None:
-    await eventually(lambda: running.health.status == HealthStatus.OK)
-    await save(sessions, happened(n=1))
-    await eventually(lambda: numbers(publisher) == [1])
+    async with OutboxRelay(outbox, database, publisher, poll_interval=DAY).running() as relay:
+        await eventually(lambda: relay.idle, "it has looked once, and will poll in a day")
+        await save(sessions, happened(n=1))
+        await eventually(lambda: numbers(publisher) == [1])
 
 
 @pytest.mark.requirement("A12")
 @pytest.mark.requirement("C10")
 @pytest.mark.requirement("D9")
+@pytest.mark.requirement("C18")
 async def test_a_refused_record_is_counted_and_tried_again_with_its_error_kept(
     sessions: Sessions,
     relay: OutboxRelay,
@@ -209,6 +212,7 @@ async def test_a_record_that_is_not_due_is_skipped(
 @pytest.mark.requirement("A13")
 @pytest.mark.requirement("C10")
 @pytest.mark.requirement("C11")
+@pytest.mark.requirement("C18")
 async def test_at_the_limit_it_is_failed_with_one_critical_log_and_left_alone(
     database: AsyncEngine,
     sessions: Sessions,
@@ -325,6 +329,7 @@ async def test_with_on_failed_continue_nobody_waits_for_a_failed_record(
 
 
 @pytest.mark.requirement("C14")
+@pytest.mark.requirement("C18")
 async def test_what_was_delivered_longer_ago_than_the_retention_is_deleted(
     sessions: Sessions, relay: OutboxRelay, publisher: RecordingPublisher, clock: FakeClock
 ) -> None:

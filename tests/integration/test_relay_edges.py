@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -38,7 +38,7 @@ from postroom.relay import courier
 from postroom.relay.clock import SystemClock
 from postroom.testing import FakeClock, RecordingPublisher
 from tests.support.shop import Base, outbox
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually, happens
 
 Sessions = async_sessionmaker[AsyncSession]
 LEASE = timedelta(seconds=30)
@@ -142,20 +142,13 @@ async def statuses(sessions: Sessions) -> dict[str, str]:
     return {each.event_type: each.status for each in await records(sessions)}
 
 
-async def until(so: Callable[[], Awaitable[bool]], *, within: float = 20.0) -> None:
-    """Wait until the database says so."""
-    async with asyncio.timeout(within):
-        while not await so():  # noqa: ASYNC110  it is the database's
-            await asyncio.sleep(0.01)
-
-
 async def published(sessions: Sessions) -> None:
     """Wait until everything is written down as delivered."""
 
     async def so() -> bool:
         return {each.status for each in await records(sessions)} == {"published"}
 
-    await until(so)
+    await eventually(so)
 
 
 async def time_left(engine: AsyncEngine) -> timedelta | None:
@@ -175,7 +168,7 @@ async def outlast_leases(engine: AsyncEngine, clock: FakeClock) -> None:
 
     for _ in range(9):
         clock.advance(LEASE / 3)
-        await until(renewed, within=10)
+        await eventually(renewed)
 
 
 async def crashes(engine: AsyncEngine) -> int:
@@ -361,7 +354,7 @@ async def test_a_way_out_that_is_set_up_wrongly_ends_the_start(engine: AsyncEngi
     way.shut = ConfigurationError("there is no such exchange")
     relay = OutboxRelay(outbox, engine, way)
     with pytest.raises(ConfigurationError, match="no such exchange"):
-        await asyncio.wait_for(relay.run(), 20)
+        await asyncio.wait_for(relay.run(), PATIENCE)
     assert relay.health.status == HealthStatus.STOPPED
 
 
@@ -446,8 +439,7 @@ async def test_lanes_sleep_while_one_of_them_opens_the_way_out(
     async with running(relay, way):
         await eventually(lambda: way.opened == 2)
         before = clock.waits
-        with pytest.raises(TimeoutError):
-            await eventually(lambda: clock.waits > before + 20, within=0.5)
+        assert not await happens(lambda: clock.waits > before + 20, within=0.5)
         assert way.opened == 2
         way.away = None
         way.door.set()
@@ -478,7 +470,7 @@ async def test_nothing_is_sent_after_a_cancellation_that_a_delivery_survives(
     run = asyncio.create_task(relay.run())
     await eventually(lambda: way.started)
     run.cancel()
-    await asyncio.wait([run], timeout=20)
+    await asyncio.wait([run], timeout=PATIENCE)
     assert run.cancelled()
     assert way.started == way.arrived == ["one"]
     assert await statuses(sessions) == {"one": "published", "two": "pending", "three": "pending"}
@@ -506,7 +498,7 @@ async def test_a_delivery_that_heeds_no_cancellation_keeps_nobody_from_being_set
         run.cancel()
         for _ in range(50):  # for the cancellation to arrive everywhere
             await asyncio.sleep(0)
-    await asyncio.wait([run], timeout=20)
+    await asyncio.wait([run], timeout=PATIENCE)
     assert way.arrived == ["quick"]
     assert await statuses(sessions) == {"stubborn": "pending", "quick": "published"}
     assert await time_left(engine) is None
@@ -553,7 +545,7 @@ async def test_a_clean_up_that_fails_does_not_end_the_relay(
             assert relay.health.status == HealthStatus.OK
             await execute(engine, "DROP TABLE edges_audit")
             clock.advance(timedelta(minutes=11))
-            await until(old_is_gone)
+            await eventually(old_is_gone)
     finally:
         await execute(engine, "DROP TABLE IF EXISTS edges_audit")
     assert way.arrived == ["old", "new"]
@@ -634,7 +626,7 @@ async def test_a_relay_works_on_sqlite_whose_transactions_begin_immediately(
         await eventually(lambda: publisher.published("one"))
         await save(sessions, "two")
         await eventually(lambda: publisher.published("two"))
-        await until(bad_has_failed)
+        await eventually(bad_has_failed)
         [bad] = [each for each in await records(sessions) if each.status == "failed"]
         assert await relay.store.retry([bad.id]) == 1
         relay.wake()

@@ -330,7 +330,7 @@ def test_mapping_at_start_up_makes_the_record_a_row(
             connection.execute(text("CREATE SCHEMA IF NOT EXISTS start_up"))
         base: str = request.getfixturevalue("postgres_sync_url")
         url = f"{base}?options=-csearch_path%3Dstart_up"
-    subprocess.run([sys.executable, "-W", "error", "-c", START_UP, url], check=True, timeout=60)
+    subprocess.run([sys.executable, "-W", "error", "-c", START_UP, url], check=True)
 
 
 @pytest.mark.requirement("A2")

@@ -18,6 +18,7 @@ from postroom import Outage, OutboxRelay, Refused, UntypedEvent
 from postroom.testing import FakeClock, RecordingPublisher, delivered
 from tests.support.claims import claimed
 from tests.support.shop import Base, outbox
+from tests.support.waiting import PATIENCE
 
 __all__ = ["delivered"]
 
@@ -115,7 +116,7 @@ async def test_whoever_waits_by_a_fake_clock_wakes_up_when_it_is_moved() -> None
     done, _ = await asyncio.wait([waiting], timeout=0.05)
     assert not done
     clock.advance(timedelta(minutes=2))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await waiting
     assert not event.is_set()
     assert clock.monotonic() - before >= 3660
@@ -127,12 +128,12 @@ async def test_whoever_waits_by_a_fake_clock_wakes_up_for_what_it_waits_for() ->
     waiting = asyncio.create_task(clock.wait(event, 3600))
     await asyncio.sleep(0)
     event.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await waiting
 
 
 async def test_a_fake_clock_ticks_by_itself() -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await FakeClock().wait(asyncio.Event(), 0.01)
 
 

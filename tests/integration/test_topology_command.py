@@ -1,13 +1,13 @@
 """`postroom topology`: shows what has to be on the broker, and puts it there."""
 
-from pathlib import Path
+import asyncio
 
 import pytest
 from yarl import URL
 
 from tests.integration.conftest import SECRET
 from tests.support.broker import Broker
-from tests.support.command import Commands
+from tests.support.in_process import InProcess
 from tests.support.waiting import eventually
 
 USAGE, BROKER = 2, 5
@@ -22,15 +22,15 @@ def name(broker: Broker) -> str:
 
 
 @pytest.fixture
-def shop(postroom: Commands, name: str, rabbitmq_url: str) -> Path:
+def shop(run_postroom: InProcess, name: str, rabbitmq_url: str) -> None:
     """A module that holds a topology, and a relay whose publisher has it."""
-    return postroom.write(
+    run_postroom.write(
         "shop.py",
         f"""
 from sqlalchemy import MetaData
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from postroom import MemoryPublisher, Outbox, OutboxRelay
+from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay
 from postroom.publishers.rabbitmq import Binding, Exchange, Queue, RabbitMQPublisher, Topology
 
 TOPOLOGY = Topology(
@@ -38,7 +38,7 @@ TOPOLOGY = Topology(
     queues=[Queue({name!r}, [Binding({name!r}, "letter.*")], max_length=5)],
 )
 engine = create_async_engine("sqlite+aiosqlite:///shop.db")
-outbox = Outbox(MetaData())
+outbox = Outbox(MetaData(), record=type("Record", (OutboxRecord,), {{}}))
 relay = OutboxRelay(
     outbox, engine, RabbitMQPublisher({rabbitmq_url!r}, exchange={name!r}, topology=TOPOLOGY)
 )
@@ -53,12 +53,12 @@ def lines(text: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("shop")
-async def test_a_topology_is_printed_and_nothing_is_declared(
-    postroom: Commands, broker: Broker, name: str
+def test_a_topology_is_printed_and_nothing_is_declared(
+    run_postroom: InProcess, broker: Broker, name: str
 ) -> None:
     url = str(URL("amqp://ann@mq.example:5673/shop").with_password(SECRET))
-    command = postroom("topology", "shop:TOPOLOGY", RABBITMQ_URL=url)
-    assert await command.code() == 0
+    command = run_postroom("topology", "shop:TOPOLOGY", RABBITMQ_URL=url)
+    assert command.code == 0
     assert lines(command.out) == [
         "Topology for RabbitMQ at mq.example:5673/shop",
         f"exchange {name} (topic)",
@@ -71,38 +71,38 @@ async def test_a_topology_is_printed_and_nothing_is_declared(
 
 @pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize("target", ["TOPOLOGY", "relay"])
-async def test_a_topology_is_applied_and_once_more_changes_nothing(
-    postroom: Commands, broker: Broker, rabbitmq_url: str, name: str, target: str
+def test_a_topology_is_applied_and_once_more_changes_nothing(
+    run_postroom: InProcess, broker: Broker, rabbitmq_url: str, name: str, target: str
 ) -> None:
     told = {"RABBITMQ_URL": rabbitmq_url} if target == "TOPOLOGY" else {}  # the relay knows
-    first = postroom("topology", f"shop:{target}", "--apply", **told)
-    assert await first.code() == 0, first.err
+    first = run_postroom("topology", f"shop:{target}", "--apply", **told)
+    assert first.code == 0, first.err
     assert "declared on RabbitMQ at 127.0.0.1:5672" in lines(first.out)[0]
     broker.publish(name, "letter.sent")
-    await eventually(lambda: broker.waiting(name) == 1)
-    again = postroom("topology", f"shop:{target}", "--apply", **told)
-    assert await again.code() == 0, again.err
+    asyncio.run(eventually(lambda: broker.waiting(name) == 1))
+    again = run_postroom("topology", f"shop:{target}", "--apply", **told)
+    assert again.code == 0, again.err
     assert again.out == first.out
     assert broker.waiting(name) == 1
 
 
 @pytest.mark.usefixtures("shop")
-async def test_a_broker_that_a_flag_names_wins_over_the_relays(postroom: Commands) -> None:
-    command = postroom("topology", "shop:relay", "--broker", "amqp://mq.example/")
-    assert await command.code() == 0
+def test_a_broker_that_a_flag_names_wins_over_the_relays(run_postroom: InProcess) -> None:
+    command = run_postroom("topology", "shop:relay", "--broker", "amqp://mq.example/")
+    assert command.code == 0
     assert lines(command.out)[0] == "Topology for RabbitMQ at mq.example:5672/"
 
 
-async def test_without_a_topology_there_is_just_the_exchange(
-    postroom: Commands, broker: Broker, rabbitmq_url: str, name: str
+def test_without_a_topology_there_is_just_the_exchange(
+    run_postroom: InProcess, broker: Broker, rabbitmq_url: str, name: str
 ) -> None:
     words = ["--broker", rabbitmq_url, "--exchange", name]
-    command = postroom("topology", "--apply", *words)
-    assert await command.code() == 0, command.err
+    command = run_postroom("topology", "--apply", *words)
+    assert command.code == 0, command.err
     assert lines(command.out)[1:] == [f"exchange {name} (topic)"]
     assert broker.exists(exchange=name)
-    default = postroom("topology")
-    assert await default.code() == 0
+    default = run_postroom("topology")
+    assert default.code == 0
     assert lines(default.out) == [
         "Topology for RabbitMQ at localhost:5672/",
         "exchange messaging (topic)",
@@ -110,12 +110,12 @@ async def test_without_a_topology_there_is_just_the_exchange(
 
 
 @pytest.mark.usefixtures("shop")
-async def test_what_the_broker_has_otherwise_is_complained_of_and_left(
-    postroom: Commands, broker: Broker, name: str
+def test_what_the_broker_has_otherwise_is_complained_of_and_left(
+    run_postroom: InProcess, broker: Broker, name: str
 ) -> None:
     broker.exchange(name, "fanout")
     broker.queue(name)
-    line = await postroom("topology", "shop:relay", "--apply").complaint(BROKER)
+    line = run_postroom("topology", "shop:relay", "--apply").complaint(BROKER)
     assert line.startswith("postroom topology: RabbitMQ at 127.0.0.1:5672/")
     assert f"exchange `{name}`" in line
     assert f"queue `{name}`" in line
@@ -123,22 +123,22 @@ async def test_what_the_broker_has_otherwise_is_complained_of_and_left(
     broker.exchange(name, "fanout")  # would fail if it were otherwise now
 
 
-async def test_a_broker_that_cannot_be_used_is_complained_of(
-    postroom: Commands, rabbitmq_url: str
+def test_a_broker_that_cannot_be_used_is_complained_of(
+    run_postroom: InProcess, rabbitmq_url: str
 ) -> None:
     wrong = str(URL(rabbitmq_url).with_password(SECRET))
-    line = await postroom("topology", "--apply", RABBITMQ_URL=wrong).complaint(BROKER)
+    line = run_postroom("topology", "--apply", RABBITMQ_URL=wrong).complaint(BROKER)
     assert line.startswith("postroom topology: RabbitMQ refused the login of `guest`")
     wrong = f"http://guest:{SECRET}@mq/"
-    line = await postroom("topology", RABBITMQ_URL=wrong).complaint(USAGE)
+    line = run_postroom("topology", RABBITMQ_URL=wrong).complaint(USAGE)
     assert "Its form is amqp://user:password@host:5672/vhost" in line
 
 
 @pytest.mark.usefixtures("shop")
-async def test_what_has_no_topology_is_complained_of(postroom: Commands) -> None:
-    line = await postroom("topology", "shop:other").complaint(USAGE)
+def test_what_has_no_topology_is_complained_of(run_postroom: InProcess) -> None:
+    line = run_postroom("topology", "shop:other").complaint(USAGE)
     says = "the publisher of shop:other has no topology. Give it one: topology=…"
     assert line == f"postroom topology: {says}"
-    line = await postroom("topology", "shop:TOPLOGY").complaint(USAGE)
+    line = run_postroom("topology", "shop:TOPLOGY").complaint(USAGE)
     says = "module shop has no 'TOPLOGY'. It has TOPOLOGY, relay, other."
     assert line == f"postroom topology: {says}"

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,8 @@ from postroom import Outbox, OutboxRecord
 from tests.chaos.server import private_server
 from tests.integration.conftest import SECRET
 from tests.support.broker import Broker
-from tests.support.command import ROOT, Commands
+from tests.support.command import SCRIPT, Commands
+from tests.support.in_process import InProcess
 from tests.support.proxy import HOST
 
 USAGE, DATABASE, SCHEMA, BROKER = 2, 3, 4, 5
@@ -47,11 +49,10 @@ def closed_port() -> Iterator[int]:
         yield holder.getsockname()[1]
 
 
-async def complaint(postroom: Commands, code: int, *words: str, **environment: str) -> str:
+def complaint(run_postroom: InProcess, code: int, *words: str, **environment: str) -> str:
     """Give what the worker says, without the name that each line begins with."""
-    line = await postroom("worker", *words, **environment).complaint(code)
+    line = run_postroom("worker", *words, **environment).complaint(code)
     assert line.startswith("postroom worker: ")
-    assert "Traceback" not in line
     assert line.endswith((".", "'", ")"))
     return line.removeprefix("postroom worker: ")
 
@@ -59,8 +60,8 @@ async def complaint(postroom: Commands, code: int, *words: str, **environment: s
 # -- usage
 
 
-async def test_nothing_to_deliver(postroom: Commands) -> None:
-    line = await complaint(postroom, USAGE)
+def test_nothing_to_deliver(run_postroom: InProcess) -> None:
+    line = complaint(run_postroom, USAGE)
     assert "postroom worker app.outbox:relay" in line
     assert "--database" in line
     assert "DATABASE_URL" in line
@@ -75,60 +76,64 @@ async def test_nothing_to_deliver(postroom: Commands) -> None:
     ],
     ids=["unparsable", "another database", "an @ in the password"],
 )
-async def test_a_url_of_a_database_that_makes_no_sense(
-    postroom: Commands, url: str, remedy: str
+def test_a_url_of_a_database_that_makes_no_sense(
+    run_postroom: InProcess, url: str, remedy: str
 ) -> None:
-    line = await complaint(postroom, USAGE, DATABASE_URL=url)
+    line = complaint(run_postroom, USAGE, DATABASE_URL=url)
     assert remedy in line
     assert "hunter2" not in line
 
 
-async def test_a_url_of_a_broker_that_makes_no_sense(postroom: Commands, database_url: str) -> None:
+def test_a_url_of_a_broker_that_makes_no_sense(run_postroom: InProcess, database_url: str) -> None:
     environment = {"DATABASE_URL": database_url, "RABBITMQ_URL": f"http://guest:{SECRET}@mq/"}
-    line = await complaint(postroom, USAGE, **environment)
+    line = complaint(run_postroom, USAGE, **environment)
     assert "Its form is amqp://user:password@host:5672/vhost" in line
 
 
-async def test_a_module_that_is_not_there(postroom: Commands, tmp_path: Path) -> None:
-    line = await complaint(postroom, USAGE, "no_such_shop:relay")
+def test_a_module_that_is_not_there(run_postroom: InProcess, tmp_path: Path) -> None:
+    line = complaint(run_postroom, USAGE, "no_such_shop:relay")
     assert line == f"there is no module 'no_such_shop', neither installed nor in {tmp_path}."
 
 
-async def test_a_flag_that_the_relay_of_a_module_has_been_told(postroom: Commands) -> None:
-    line = await complaint(postroom, USAGE, "shop:relay", "--batch-size", "5")
+def test_a_flag_that_the_relay_of_a_module_has_been_told(run_postroom: InProcess) -> None:
+    line = complaint(run_postroom, USAGE, "shop:relay", "--batch-size", "5")
     assert line.startswith("--batch-size is for a worker that is made from URLs.")
 
 
 @pytest.mark.parametrize(("hidden", "extra"), [("pamqp", "rabbitmq"), ("asyncpg", "postgres")])
-async def test_a_missing_extra(postroom: Commands, hidden: str, extra: str) -> None:
-    postroom.write("hide/sitecustomize.py", HIDE)
-    url = "postgresql://db/shop"
-    environment = {"PYTHONPATH": "hide", "HIDDEN": hidden, "DATABASE_URL": url}
-    line = await complaint(postroom, USAGE, **environment)
+def test_a_missing_extra(
+    run_postroom: InProcess, monkeypatch: pytest.MonkeyPatch, hidden: str, extra: str
+) -> None:
+    for name in {*sys.modules, hidden}:
+        if name.partition(".")[0] == hidden or name.startswith("postroom.publishers.rabbitmq"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, hidden, None)
+    line = complaint(run_postroom, USAGE, DATABASE_URL="postgresql://db/shop")
     assert line.startswith(f"{hidden}")
     assert line.endswith(f"is not installed. Run: pip install 'postroom[{extra}]'")
 
 
 async def test_the_missing_extra_of_the_command_itself(postroom: Commands) -> None:
     postroom.write("hide/sitecustomize.py", HIDE)
-    line = await postroom("worker", PYTHONPATH="hide", HIDDEN="typer").complaint(USAGE)
+    command = postroom.execute(str(SCRIPT), "worker", PYTHONPATH="hide", HIDDEN="typer")
+    line = await command.complaint(USAGE)
     assert line.startswith("postroom")
     assert "pip install 'postroom[cli]'" in line
 
 
-async def test_two_flags_that_do_not_go_together(postroom: Commands) -> None:
-    line = await complaint(postroom, USAGE, "shop:relay", "--once", "--wait")
+def test_two_flags_that_do_not_go_together(run_postroom: InProcess) -> None:
+    line = complaint(run_postroom, USAGE, "shop:relay", "--once", "--wait")
     assert "--once" in line
     assert "--wait" in line
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
-async def test_an_error_that_nobody_foresaw_is_in_the_log_as_it_is(
-    postroom: Commands, style: str
+def test_an_error_that_nobody_foresaw_is_in_the_log_as_it_is(
+    run_postroom: InProcess, style: str
 ) -> None:
-    postroom.write("shop.py", "def relay():\n    raise LookupError('no settings')\n")
-    worker = postroom("worker", "shop:relay", "--log-format", style)
-    assert await worker.code() == 1
+    run_postroom.write("shop.py", "def relay():\n    raise LookupError('no settings')\n")
+    worker = run_postroom("worker", "shop:relay", "--log-format", style)
+    assert worker.code == 1
     logged = json.loads(worker.err)["exception"] if style == "json" else worker.err
     assert logged.splitlines()[-1] == "LookupError: no settings"
     assert 'shop.py", line 2' in logged
@@ -137,51 +142,49 @@ async def test_an_error_that_nobody_foresaw_is_in_the_log_as_it_is(
 # -- the database
 
 
-async def test_a_database_that_does_not_answer(postroom: Commands, closed_port: int) -> None:
+def test_a_database_that_does_not_answer(run_postroom: InProcess, closed_port: int) -> None:
     url = URL(f"postgresql://ann@{HOST}:{closed_port}/shop").with_password(SECRET)
-    line = await complaint(postroom, DATABASE, DATABASE_URL=str(url))
+    line = complaint(run_postroom, DATABASE, DATABASE_URL=str(url))
     assert line.startswith(f"cannot use database `shop` at {HOST}:{closed_port}: ")
     assert "Check the URL, the user" in line
 
 
-async def test_an_option_that_the_driver_does_not_know(
-    postroom: Commands, database_url: str
+def test_an_option_that_the_driver_does_not_know(
+    run_postroom: InProcess, database_url: str
 ) -> None:
     url = f"{database_url}?no_such_option=1"
-    line = await complaint(postroom, DATABASE, DATABASE_URL=url)
+    line = complaint(run_postroom, DATABASE, DATABASE_URL=url)
     assert "no_such_option" in line
 
 
-async def test_a_file_of_sqlite_that_is_not_there_is_not_made(
-    postroom: Commands, tmp_path: Path
+def test_a_file_of_sqlite_that_is_not_there_is_not_made(
+    run_postroom: InProcess, tmp_path: Path
 ) -> None:
-    line = await complaint(postroom, DATABASE, "--database", "sqlite:///no_such_shop.db")
+    line = complaint(run_postroom, DATABASE, "--database", "sqlite:///no_such_shop.db")
     assert "no_such_shop.db" in line
     assert not (tmp_path / "no_such_shop.db").exists()
 
 
-async def test_a_host_that_nobody_knows(postroom: Commands) -> None:
+def test_a_host_that_nobody_knows(run_postroom: InProcess) -> None:
     url = URL("postgresql://ann@no-such-host.invalid/shop").with_password(SECRET)
-    line = await complaint(postroom, DATABASE, "--database", str(url))
+    line = complaint(run_postroom, DATABASE, "--database", str(url))
     assert line.startswith("cannot use database `shop` at no-such-host.invalid: ")
 
 
-async def test_a_database_that_is_not_there(postroom: Commands, database_url: str) -> None:
+def test_a_database_that_is_not_there(run_postroom: InProcess, database_url: str) -> None:
     url = make_url(database_url).set(database="no_such_shop")
-    line = await complaint(
-        postroom, DATABASE, DATABASE_URL=url.render_as_string(hide_password=False)
-    )
+    line = complaint(run_postroom, DATABASE, DATABASE_URL=url.render_as_string(hide_password=False))
     assert 'database "no_such_shop" does not exist' in line
 
 
-async def test_a_wrong_password_of_the_database(postroom: Commands) -> None:
+def test_a_wrong_password_of_the_database(run_postroom: InProcess) -> None:
     with private_server() as server:
         server.ask_for_password("ann", SECRET)
         url = URL(f"postgresql://ann@{HOST}:{server.port}/postgres")
         wrong = str(url.with_password(f"{SECRET} or not"))
-        line = await complaint(postroom, DATABASE, DATABASE_URL=wrong)
+        line = complaint(run_postroom, DATABASE, DATABASE_URL=wrong)
         right = str(url.with_password(SECRET))
-        assert "no table" in await complaint(postroom, SCHEMA, DATABASE_URL=right)
+        assert "no table" in complaint(run_postroom, SCHEMA, DATABASE_URL=right)
     assert 'password authentication failed for user "ann"' in line
     assert "Check the URL, the user and the password." in line
 
@@ -189,28 +192,28 @@ async def test_a_wrong_password_of_the_database(postroom: Commands) -> None:
 # -- its tables
 
 
-async def test_a_table_that_is_not_there(postroom: Commands, database_url: str) -> None:
-    line = await complaint(postroom, SCHEMA, "--database", database_url, "--table", "letters")
+def test_a_table_that_is_not_there(run_postroom: InProcess, database_url: str) -> None:
+    line = complaint(run_postroom, SCHEMA, "--database", database_url, "--table", "letters")
     name = make_url(database_url).database
     assert line.startswith(f"no table `letters` in database `{name}` at {HOST}")
     assert "alembic upgrade head" in line
 
 
-async def test_tables_of_another_version(
-    postroom: Commands, database_url: str, sync_engine: Engine
+def test_tables_of_another_version(
+    run_postroom: InProcess, database_url: str, sync_engine: Engine
 ) -> None:
     with sync_engine.begin() as connection:
         drifted.create_tables(connection)
         connection.execute(text("ALTER TABLE drifted DROP COLUMN headers"))
     words = ["--database", database_url, "--table", "drifted"]
-    line = await complaint(postroom, SCHEMA, *words)
+    line = complaint(run_postroom, SCHEMA, *words)
     assert "`headers`" in line
     assert "`drifted`" in line
     assert "upgrade" in line
 
 
-async def test_tables_that_the_user_may_not_use(
-    postroom: Commands, database_url: str, sync_engine: Engine, rabbitmq_url: str
+def test_tables_that_the_user_may_not_use(
+    run_postroom: InProcess, database_url: str, sync_engine: Engine, rabbitmq_url: str
 ) -> None:
     url = make_url(database_url).set(username=f"stranger_{uuid4().hex[:12]}")
     with stranger(sync_engine, url.username or ""):
@@ -219,8 +222,8 @@ async def test_tables_that_the_user_may_not_use(
             "RABBITMQ_URL": rabbitmq_url,
             "RABBITMQ_EXCHANGE": "amq.topic",
         }
-        worker = postroom("worker", **environment)
-        assert await worker.code() == DATABASE
+        worker = run_postroom("worker", **environment)
+        assert worker.code == DATABASE
     line = worker.err.splitlines()[-1]
     assert line.startswith("postroom worker: cannot use database ")
     assert "permission denied" in line
@@ -243,36 +246,36 @@ def stranger(engine: Engine, name: str) -> Iterator[None]:
 # -- the broker
 
 
-async def test_a_broker_that_does_not_answer(
-    postroom: Commands, database_url: str, closed_port: int
+def test_a_broker_that_does_not_answer(
+    run_postroom: InProcess, database_url: str, closed_port: int
 ) -> None:
     url = URL(f"amqp://guest@{HOST}:{closed_port}/").with_password(SECRET)
-    line = await complaint(postroom, BROKER, DATABASE_URL=database_url, RABBITMQ_URL=str(url))
+    line = complaint(run_postroom, BROKER, DATABASE_URL=database_url, RABBITMQ_URL=str(url))
     assert line.startswith(f"cannot reach RabbitMQ at {HOST}:{closed_port}/: ")
 
 
-async def test_a_wrong_password_of_the_broker(
-    postroom: Commands, database_url: str, rabbitmq_url: str
+def test_a_wrong_password_of_the_broker(
+    run_postroom: InProcess, database_url: str, rabbitmq_url: str
 ) -> None:
     wrong = str(URL(rabbitmq_url).with_password(SECRET))
-    line = await complaint(postroom, BROKER, DATABASE_URL=database_url, RABBITMQ_URL=wrong)
+    line = complaint(run_postroom, BROKER, DATABASE_URL=database_url, RABBITMQ_URL=wrong)
     assert "RabbitMQ refused the login of `guest`" in line
     assert "Check the user, the password and the vhost" in line
 
 
 @pytest.mark.parametrize("once", [(), ("--once",)], ids=["run", "once"])
-async def test_an_exchange_that_is_not_there(
-    postroom: Commands, database_url: str, rabbitmq_url: str, once: tuple[str, ...]
+def test_an_exchange_that_is_not_there(
+    run_postroom: InProcess, database_url: str, rabbitmq_url: str, once: tuple[str, ...]
 ) -> None:
     environment = {"DATABASE_URL": database_url, "RABBITMQ_URL": rabbitmq_url}
-    line = await complaint(postroom, BROKER, "--exchange", "no-such", *once, **environment)
+    line = complaint(run_postroom, BROKER, "--exchange", "no-such", *once, **environment)
     assert line.startswith("exchange `no-such` does not exist on RabbitMQ at ")
     assert "`postroom topology --apply`" in line
 
 
 @pytest.mark.parametrize("wait", [(), ("--wait",)], ids=["at once", "wait"])
-async def test_a_topology_that_the_broker_has_otherwise(
-    postroom: Commands,
+def test_a_topology_that_the_broker_has_otherwise(
+    run_postroom: InProcess,
     engine: AsyncEngine,
     postgres_url: str,
     broker: Broker,
@@ -280,7 +283,7 @@ async def test_a_topology_that_the_broker_has_otherwise(
     wait: tuple[str, ...],
 ) -> None:
     exchange = broker.exchange(broker.name("letters"), "fanout")
-    postroom.write(
+    run_postroom.write(
         "shop.py",
         "from sqlalchemy.ext.asyncio import create_async_engine\n"
         "from postroom import OutboxRelay\n"
@@ -291,8 +294,8 @@ async def test_a_topology_that_the_broker_has_otherwise(
         " topology=TOPOLOGY)\n"
         f"relay = OutboxRelay(outbox, create_async_engine({postgres_url!r}), publisher)\n",
     )
-    worker = postroom("worker", "shop:relay", *wait, PYTHONPATH=str(ROOT))
-    assert await worker.code() == BROKER
+    worker = run_postroom("worker", "shop:relay", *wait)
+    assert worker.code == BROKER
     line = worker.err.splitlines()[-1]
     assert line.startswith("postroom worker: RabbitMQ at ")
     assert f"exchange `{exchange}`" in line
@@ -301,10 +304,10 @@ async def test_a_topology_that_the_broker_has_otherwise(
 
 
 @pytest.mark.parametrize("name", ["relay", "make_relay"])
-async def test_what_the_module_itself_finds_wrong_is_said_in_its_words(
-    postroom: Commands, name: str
+def test_what_the_module_itself_finds_wrong_is_said_in_its_words(
+    run_postroom: InProcess, name: str
 ) -> None:
     raised = "raise ConfigurationError('set SHOP_URL first.')"
     text = f"def make_relay(): {raised}" if name == "make_relay" else raised
-    postroom.write("shop.py", f"from postroom import ConfigurationError\n{text}\n")
-    assert await complaint(postroom, USAGE, f"shop:{name}") == "set SHOP_URL first."
+    run_postroom.write("shop.py", f"from postroom import ConfigurationError\n{text}\n")
+    assert complaint(run_postroom, USAGE, f"shop:{name}") == "set SHOP_URL first."

@@ -7,8 +7,7 @@ from uuid import uuid4
 
 import pika  # type: ignore[import-untyped]
 
-SILENCE = 20.0
-"""Seconds that a consumer waits for the next message."""
+from tests.support.waiting import PATIENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +137,7 @@ class Broker:
         channel.basic_qos(prefetch_count=min(count, prefetch))
         got: list[Received] = []
         try:
-            for method, properties, body in channel.consume(queue, inactivity_timeout=SILENCE):
+            for method, properties, body in channel.consume(queue, inactivity_timeout=PATIENCE):
                 assert method is not None, f"{len(got)} of {count} messages came to {queue}"
                 got.append(Received.of(method, properties, body))
                 channel.basic_ack(method.delivery_tag)

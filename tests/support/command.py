@@ -4,33 +4,30 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
+from tests.support.program import Program
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(sys.executable).with_name("postroom")
-PATIENCE = 40.0
-"""Seconds for anything to happen, on a machine that is busy."""
+
+
+Process = subprocess.Popen[bytes] | Program
+Start = Callable[[IO[bytes], IO[bytes]], Process]
 
 
 class Command:
     """One process, with what it writes."""
 
-    def __init__(self, words: tuple[str, ...], directory: Path, environment: Mapping[str, str]):
+    def __init__(self, directory: Path, start: Start) -> None:
         number = len(list(directory.glob(".out.*")))
         self._out, self._err = directory / f".out.{number}", directory / f".err.{number}"
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(
-                words,
-                cwd=directory,
-                env={"PATH": os.environ["PATH"], **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-            )
+            self.process = start(out, err)
 
     @property
     def out(self) -> str:
@@ -46,18 +43,18 @@ class Command:
 
     async def says(self, text: str) -> None:
         """Wait until it has written something to standard error."""
-        await eventually(lambda: text in self.err or self.ended, within=PATIENCE)
+        await eventually(lambda: text in self.err or self.ended)
         assert text in self.err, f"ended with {self.process.returncode}: {self.err}"
 
     async def prints(self, text: str) -> None:
         """Wait until it has written something to standard output."""
-        await eventually(lambda: text in self.out or self.ended, within=PATIENCE)
+        await eventually(lambda: text in self.out or self.ended)
         assert text in self.out, f"ended with {self.process.returncode}: {self.err}"
 
     async def code(self) -> int:
         """Wait for its end, and give its exit code."""
-        await eventually(lambda: self.ended, within=PATIENCE)
-        return int(self.process.returncode)
+        await eventually(lambda: self.ended)
+        return self.process.wait()
 
     def tell(self, number: signal.Signals) -> None:
         assert not self.ended, self.err
@@ -85,16 +82,40 @@ class Commands:
 
     def __call__(self, *words: str, **environment: str) -> Command:
         """Start `postroom` with these words, and these variables."""
-        return self.start(str(SCRIPT), *words, **environment)
+        return self._fork(str(SCRIPT), *words, **environment)
 
     def python(self, *words: str, **environment: str) -> Command:
         """Start Python with these words; it finds the examples, wherever it is started."""
         path = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-        return self.start(sys.executable, *words, **path, **environment)
+        return self._fork(*words, **path, **environment)
 
-    def start(self, *words: str, **environment: str) -> Command:
-        """Start a program with these words, and these variables."""
-        command = Command(words, self.directory, environment)
+    def execute(self, *words: str, **environment: str) -> Command:
+        """Start any program with these words, and these variables."""
+
+        def start(out: IO[bytes], err: IO[bytes]) -> Process:
+            return subprocess.Popen(
+                words,
+                cwd=self.directory,
+                env={"PATH": os.environ["PATH"], **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+
+        return self._add(start)
+
+    def _fork(self, *words: str, **environment: str) -> Command:
+        variables = {"PATH": os.environ["PATH"], **environment}
+
+        def start(out: IO[bytes], err: IO[bytes]) -> Process:
+            return Program(
+                words, folder=self.directory, environment=variables, stdout=out, stderr=err
+            )
+
+        return self._add(start)
+
+    def _add(self, start: Start) -> Command:
+        command = Command(self.directory, start)
         self.everyone.append(command)
         return command
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -66,6 +67,7 @@ def make() -> OutboxRelay:
         create_async_engine(os.environ["SHOP_DATABASE"]),
         GatedPublisher(os.environ.get("SHOP_GATE", "waiting")),
         retry=RetrySchedule.polls(),
+        lease=timedelta(hours=1),  # who gets what it had, gets it because it was given back
     )
 
 

@@ -1,42 +1,51 @@
 """A PostgreSQL database with the tables of an example, made by its own migrations."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
+from sqlalchemy import make_url
+
 from tests.support.command import ROOT
 from tests.support.postgres import temporary_database
+from tests.support.program import run_program
 from tests.support.services import service_url
 
 
 def alembic(example: str, *commands: str, **environment: str) -> str:
     """Run commands of Alembic for an example; give what they printed, to wherever."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.alembic_commands", example, *commands],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    script = ["-m", "tests.support.alembic_commands", example, *commands]
+    done = run_program(script, folder=ROOT, environment=environment)
+    assert done.code == 0, done.out + done.err
+    return done.out + done.err
 
 
 @contextmanager
-def empty_database(example: str) -> Iterator[str]:
+def empty_database(example: str, *, template: str = "template0") -> Iterator[str]:
     """Create a database for an example, give its URL for asyncpg, drop it."""
     name = f"postroom_test_{example}_{uuid4().hex[:12]}"
-    with temporary_database(service_url("POSTROOM_TEST_POSTGRES_URL"), name) as url:
+    server = service_url("POSTROOM_TEST_POSTGRES_URL")
+    with temporary_database(server, name, template=template) as url:
         yield url.set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)
 
 
-@contextmanager
-def migrated_database(example: str) -> Iterator[str]:
-    """Create a database with all the tables of an example, give its URL for asyncpg, drop it."""
-    with empty_database(example) as url:
+class Template:
+    """A database with all the tables of an example, which is only ever copied."""
+
+    def __init__(self, example: str, url: str) -> None:
+        self._example = example
+        self._name = make_url(url).database or ""
         alembic(example, "upgrade head", DATABASE_URL=url)
-        yield url
+
+    @contextmanager
+    def copy(self) -> Iterator[str]:
+        """Create a copy, give its URL for asyncpg, drop it."""
+        with empty_database(self._example, template=self._name) as url:
+            yield url
+
+
+@contextmanager
+def migrated_template(example: str) -> Iterator[Template]:
+    """Migrate a database once for all copies: to migrate each takes a second."""
+    with empty_database(example) as url:
+        yield Template(example, url)

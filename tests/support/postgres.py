@@ -1,4 +1,4 @@
-"""A PostgreSQL database that lives as long as one test session."""
+"""PostgreSQL databases that live as long as a test or a session."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +11,15 @@ from tests.support.services import missing
 
 
 @contextmanager
-def temporary_database(server_url: str, name: str) -> Iterator[URL]:
-    """Create a database, give its URL (without a driver), drop it with whoever is connected."""
+def temporary_database(server_url: str, name: str, *, template: str = "template0") -> Iterator[URL]:
+    """Create a database, give its URL (without a driver), drop it with whoever is connected.
+
+    Its commits do not wait for the disk. Nobody may be connected to the template.
+    """
     server = make_url(server_url).set(drivername="postgresql")
-    database = sql.Identifier(name)
-    _execute(server, sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(database))
+    database, copied = sql.Identifier(name), sql.Identifier(template)
+    _execute(server, sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(database, copied))
+    _execute(server, sql.SQL("ALTER DATABASE {} SET synchronous_commit = off").format(database))
     try:
         yield server.set(database=name)
     finally:

@@ -1,6 +1,5 @@
 """The shop's outbox as rows: save into it, look at it, wait for it."""
 
-import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -10,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from postroom import Event, OutboxRecord
 from postroom.testing import FakeClock
 from tests.support.shop import outbox
+from tests.support.waiting import eventually
 
 
 async def save(engine: AsyncEngine, *saved: Event | OutboxRecord) -> None:
@@ -28,12 +28,16 @@ async def rows(engine: AsyncEngine) -> list[OutboxRecord]:
 
 
 async def until(
-    engine: AsyncEngine, so: Callable[[list[OutboxRecord]], object], *, within: float = 20.0
+    engine: AsyncEngine, so: Callable[[list[OutboxRecord]], object]
 ) -> list[OutboxRecord]:
     """Wait until the records are so, and give them."""
-    async with asyncio.timeout(within):
-        while not so(found := await rows(engine)):  # noqa: ASYNC110  it is the database's
-            await asyncio.sleep(0.01)
+    found: list[OutboxRecord] = []
+
+    async def is_so() -> object:
+        found[:] = await rows(engine)
+        return so(found)
+
+    await eventually(is_so)
     return found
 
 

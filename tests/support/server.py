@@ -2,9 +2,15 @@
 
 import re
 import time
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 
-from tests.support.command import PATIENCE, Command, Commands
+import httpx
 
+from tests.support.command import Command, Commands
+from tests.support.waiting import PATIENCE
+
+NO_CERTIFICATES = SSLContext(PROTOCOL_TLS_CLIENT)
+"""For clients of http only: to load certificates takes longer than most tests."""
 ADDRESS = re.compile(r"Uvicorn running on (http://\S+)")
 
 
@@ -14,6 +20,10 @@ class Server:
     def __init__(self, command: Command) -> None:
         self.command = command
         self.url = self._wait()
+
+    def client(self) -> httpx.AsyncClient:
+        """Make a client of it, as patient as the tests are."""
+        return httpx.AsyncClient(base_url=self.url, timeout=PATIENCE, verify=NO_CERTIFICATES)
 
     def _wait(self) -> str:
         """Wait until it listens, and give its address. (Also where no event loop runs.)"""

@@ -6,16 +6,22 @@ import httpx
 import pytest
 
 from examples.accounts.tests.database import Database
-from tests.support.command import PATIENCE, Commands
-from tests.support.migrated import migrated_database
+from tests.support.command import Commands
+from tests.support.migrated import Template, migrated_template
 from tests.support.server import Server, serve
 
 FACTORY = "examples.accounts.main:create_app"
 
 
 @pytest.fixture(scope="session")
-def database_url() -> Iterator[str]:
-    with migrated_database("accounts") as url:
+def template() -> Iterator[Template]:
+    with migrated_template("accounts") as template:
+        yield template
+
+
+@pytest.fixture(scope="session")
+def database_url(template: Template) -> Iterator[str]:
+    with template.copy() as url:
         yield url
 
 
@@ -26,7 +32,7 @@ def server(session_commands: Commands, database_url: str) -> Server:
 
 @pytest.fixture
 async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as client:
+    async with server.client() as client:
         yield client
 
 
@@ -37,9 +43,9 @@ def database(database_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def own_database_url() -> Iterator[str]:
+def own_database_url(template: Template) -> Iterator[str]:
     """A database whose server the test may kill."""
-    with migrated_database("accounts") as url:
+    with template.copy() as url:
         yield url
 
 

@@ -9,7 +9,7 @@ import pytest
 from examples.accounts.tests.conftest import FACTORY
 from examples.accounts.tests.database import Database
 from examples.accounts.tests.people import sign_up, sign_up_body
-from tests.support.command import PATIENCE, Commands
+from tests.support.command import Commands
 from tests.support.server import Server, serve
 from tests.support.waiting import eventually
 
@@ -25,7 +25,7 @@ async def test_crashes_in_between_leave_one_profile_and_count_against_nobody(
     settings = {"DATABASE_URL": own_database_url, "OUTBOX_LEASE": "1"}
     server = serve(commands, FACTORY, **settings)
     with own_database.holding_up("INSERT", "outbox_inbox"):  # where handlers are noted as done
-        async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as client:
+        async with server.client() as client:
             account_id = (await sign_up(client))["account_id"]
         await killed_once_held_up(server, own_database, HANDLERS)
 
@@ -36,14 +36,14 @@ async def test_crashes_in_between_leave_one_profile_and_count_against_nobody(
     assert own_database.record(account_id).status == "pending"
 
     serve(commands, FACTORY, **settings)
-    await eventually(lambda: own_database.is_delivered(account_id), within=PATIENCE)
+    await eventually(lambda: own_database.is_delivered(account_id))
     assert own_database.profiles(account_id) == 1
     assert own_database.record(account_id).retry_count == 0
 
 
 async def killed_once_held_up(server: Server, database: Database, waiting: int) -> None:
     """Kill a server, and what it has left waiting in the database."""
-    await eventually(lambda: database.held_up() == waiting, within=PATIENCE)
+    await eventually(lambda: database.held_up() == waiting)
     server.command.tell(signal.SIGKILL)
     await server.command.code()
     database.end_what_waits()
@@ -61,7 +61,7 @@ async def test_whoever_was_told_of_an_account_has_it_and_a_profile_after_a_shutd
 
     serve(commands, FACTORY, DATABASE_URL=own_database_url)
     pending = "SELECT 1 FROM outbox WHERE status <> 'published'"
-    await eventually(lambda: not own_database.rows(pending), within=PATIENCE)
+    await eventually(lambda: not own_database.rows(pending))
     accounts = own_database.rows("SELECT account_id FROM accounts ORDER BY 1")
     assert own_database.rows("SELECT account_id FROM profiles ORDER BY 1") == accounts
     assert len(accounts) >= len(told)
@@ -71,7 +71,7 @@ async def test_whoever_was_told_of_an_account_has_it_and_a_profile_after_a_shutd
 async def stopped_amid_sign_ups(server: Server) -> list[str]:
     """Stop a server that is at work; give the accounts that it has told of."""
     told: list[str] = []
-    async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as client:
+    async with server.client() as client:
         streams = [asyncio.create_task(keep_signing_up(client, told)) for _ in range(STREAMS)]
         await eventually(lambda: len(told) > 2 * STREAMS)
         # uvicorn ends in good order, and then as the signal would have ended it.

@@ -4,11 +4,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import httpx
-
 from examples.accounts.tests.conftest import FACTORY
 from examples.accounts.tests.people import sign_up, sign_up_body
-from tests.support.command import PATIENCE, ROOT, Commands
+from tests.support.command import ROOT, Commands
 from tests.support.server import serve
 from tests.support.waiting import eventually
 
@@ -19,7 +17,7 @@ async def test_with_nothing_installed_it_runs_on_a_sqlite_file(commands: Command
     ini = str(ROOT / "examples/accounts/alembic.ini")
     assert await commands.python("-m", "alembic", "-c", ini, "upgrade", "head").code() == 0
     server = serve(commands, FACTORY)
-    async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as client:
+    async with server.client() as client:
         account = await sign_up(client)
         again = await client.post("/sign-up", json=sign_up_body(account["email"].upper()))
         await eventually(lambda: delivered_in(commands.directory / "accounts.db") == 1)
@@ -44,7 +42,7 @@ async def test_without_tables_it_says_which_and_ends(commands: Commands) -> None
 
 async def test_without_a_database_it_starts_and_answers_that_it_is_away(commands: Commands) -> None:
     server = serve(commands, FACTORY, DATABASE_URL=NOWHERE)
-    async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as client:
+    async with server.client() as client:
         answer = await client.post("/sign-up", json=sign_up_body())
         await server.command.says("the database cannot be used")
         health = await client.get("/health")

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 
 import httpx
 import pytest
@@ -12,7 +11,7 @@ from examples.family.tests.mailbox import Mailbox, mailbox
 from examples.family.tests.users import Someone
 from tests.support.broker import Broker
 from tests.support.command import Commands
-from tests.support.migrated import migrated_database
+from tests.support.migrated import Template, migrated_template
 from tests.support.server import Server, serve
 
 APP = "examples.family.main:create_app"
@@ -27,8 +26,14 @@ LOG_EVERYTHING = {
 
 
 @pytest.fixture(scope="session")
-def database_url() -> Iterator[str]:
-    with migrated_database("family") as url:
+def template() -> Iterator[Template]:
+    with migrated_template("family") as template:
+        yield template
+
+
+@pytest.fixture(scope="session")
+def database_url(template: Template) -> Iterator[str]:
+    with template.copy() as url:
         yield url
 
 
@@ -42,15 +47,9 @@ def server(session_commands: Commands, database_url: str, rabbitmq_url: str) -> 
     )
 
 
-@pytest.fixture(scope="session")
-def no_certificates() -> SSLContext:
-    """For clients of http only: to load certificates takes longer than most tests."""
-    return SSLContext(PROTOCOL_TLS_CLIENT)
-
-
 @pytest.fixture
-async def http(server: Server, no_certificates: SSLContext) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=server.url, verify=no_certificates) as client:
+async def http(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    async with server.client() as client:
         yield client
 
 
@@ -84,9 +83,9 @@ async def mail(server: Server, broker: Broker) -> Mailbox:
 
 
 @pytest.fixture
-def own_database_url() -> Iterator[str]:
+def own_database_url(template: Template) -> Iterator[str]:
     """A database for a test that starts a server of its own."""
-    with migrated_database("family") as url:
+    with template.copy() as url:
         yield url
 
 

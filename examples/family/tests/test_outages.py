@@ -11,7 +11,7 @@ from examples.family.tests.database import Database
 from examples.family.tests.mailbox import Mailbox
 from examples.family.tests.users import INVITE, Someone, address
 from tests.support.broker import Broker
-from tests.support.command import PATIENCE, Commands
+from tests.support.command import Commands
 from tests.support.proxy import HOST, Fault, How, Proxy, proxy_to
 from tests.support.server import serve
 from tests.support.waiting import eventually
@@ -33,9 +33,14 @@ def through(proxy: Proxy, url: str) -> str:
 
 async def health(http: httpx.AsyncClient, status: str) -> httpx.Response:
     """Wait until the application says that this is how it is."""
-    async with asyncio.timeout(PATIENCE):
-        while (told := await http.get("/health")).json()["status"] != status:
-            pass
+    told = await http.get("/health")
+
+    async def is_so() -> bool:
+        nonlocal told
+        told = await http.get("/health")
+        return bool(told.json()["status"] == status)
+
+    await eventually(is_so, status)
     return told
 
 
@@ -50,7 +55,7 @@ async def test_invitations_are_made_while_the_broker_is_away_and_sent_when_it_is
     async with proxy_to(URL(rabbitmq_url).port or 5672, prepare=go_away) as proxy:
         away = through(proxy, rabbitmq_url)
         server = serve(commands, APP, DATABASE_URL=own_database_url, RABBITMQ_URL=away)
-        async with httpx.AsyncClient(base_url=server.url) as http:
+        async with server.client() as http:
             ann = Someone(http)
             family = await ann.create_family()
             await ann.invite(family)
@@ -74,7 +79,7 @@ async def test_clients_are_told_to_come_back_while_the_database_is_away(
     async with proxy_to(URL(own_database_url).port or 5432) as proxy:
         url = through(proxy, own_database_url)
         server = serve(commands, APP, DATABASE_URL=url, RABBITMQ_URL=rabbitmq_url)
-        async with httpx.AsyncClient(base_url=server.url) as http:
+        async with server.client() as http:
             ann = Someone(http)
             family = await ann.create_family()
             go_away(proxy)

@@ -35,7 +35,7 @@ async def test_what_was_answered_before_sigterm_is_published_after_a_restart(
     urls = {"DATABASE_URL": own_database_url, "RABBITMQ_URL": rabbitmq_url}
     server = serve(commands, APP, **urls)
     answered: list[str] = []
-    async with httpx.AsyncClient(base_url=server.url) as http:
+    async with server.client() as http:
         ann = Someone(http)
         family = await ann.create_family()
         mail = await mailbox(broker)

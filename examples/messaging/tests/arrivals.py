@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 from tests.support.broker import Broker, Received
-from tests.support.command import PATIENCE
 from tests.support.waiting import eventually
 
 
@@ -27,7 +26,7 @@ class Arrivals:
 
     async def of(self, aggregate_id: str, count: int) -> list[Received]:
         """Wait until so much has come about one message, and give it."""
-        await eventually(lambda: len(self.now(aggregate_id)) >= count, within=PATIENCE)
+        await eventually(lambda: len(self.now(aggregate_id)) >= count)
         return self.now(aggregate_id)
 
     async def types(self, aggregate_id: str, count: int) -> list[str]:

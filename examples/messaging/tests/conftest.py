@@ -2,20 +2,16 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from uuid import uuid4
 
-import httpx
 import pytest
 
 from examples.messaging.tests.account import Account
 from examples.messaging.tests.arrivals import Arrivals
-from examples.messaging.tests.database import Database, copy_of
+from examples.messaging.tests.database import Database
 from tests.support.broker import Broker
-from tests.support.command import PATIENCE, ROOT, Command, Commands
-from tests.support.migrated import migrated_database
-from tests.support.rabbitmq import temporary_vhost
+from tests.support.command import ROOT, Command, Commands
+from tests.support.migrated import Template, migrated_template
 from tests.support.server import Server, serve
-from tests.support.services import service_url
 
 FACTORY = "examples.messaging.main:create_app"
 RELAY = "examples.messaging.worker:make_relay"
@@ -23,23 +19,14 @@ EXCHANGE = "messaging"
 
 
 @pytest.fixture(scope="session")
-def template_url() -> Iterator[str]:
-    """A database that is only ever copied: to migrate each would take longer."""
-    with migrated_database("messaging") as url:
-        yield url
+def template() -> Iterator[Template]:
+    with migrated_template("messaging") as template:
+        yield template
 
 
 @pytest.fixture(scope="session")
-def database_url(template_url: str) -> Iterator[str]:
-    with copy_of(template_url) as url:
-        yield url
-
-
-@pytest.fixture(scope="session")
-def rabbitmq_url() -> Iterator[str]:
-    """A vhost in which nobody else declares what the application declares."""
-    name = f"postroom_test_messaging_{uuid4().hex[:12]}"
-    with temporary_vhost(service_url("POSTROOM_TEST_RABBITMQ_URL"), name) as url:
+def database_url(template: Template) -> Iterator[str]:
+    with template.copy() as url:
         yield url
 
 
@@ -75,9 +62,9 @@ def database(database_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def own_database_url(template_url: str) -> Iterator[str]:
+def own_database_url(template: Template) -> Iterator[str]:
     """A database whose server the test may stop."""
-    with copy_of(template_url) as url:
+    with template.copy() as url:
         yield url
 
 
@@ -96,7 +83,7 @@ def arrivals(broker: Broker, worker: Command) -> Arrivals:
 @asynccontextmanager
 async def account_at(server: Server) -> AsyncIterator[Account]:
     """Have a new account at a server."""
-    async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as client:
+    async with server.client() as client:
         yield Account(client)
 
 

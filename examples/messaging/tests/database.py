@@ -4,13 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 import psycopg
-from sqlalchemy import make_url
 
 from tests.support.beside import Beside
-from tests.support.services import service_url
 
 HELD_UP = """
     SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -77,17 +74,3 @@ class Database(Beside):
         with self.connect() as other:
             other.execute(f"LISTEN {channel}".encode())
             yield other
-
-
-@contextmanager
-def copy_of(url: str) -> Iterator[str]:
-    """Copy a database that nobody is connected to, give the URL of the copy, drop it."""
-    original = make_url(url)
-    copy = original.set(database=f"{original.database}_{uuid4().hex[:12]}")
-    server = service_url("POSTROOM_TEST_POSTGRES_URL").replace("+asyncpg", "")
-    with psycopg.connect(server, autocommit=True) as connection:
-        create = f'CREATE DATABASE "{copy.database}" TEMPLATE "{original.database}"'
-        connection.execute(create.encode())
-    yield copy.render_as_string(hide_password=False)
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE "{copy.database}" WITH (FORCE)'.encode())

@@ -9,7 +9,7 @@ from examples.messaging.tests.account import Account
 from examples.messaging.tests.arrivals import Arrivals
 from examples.messaging.tests.conftest import FACTORY, account_at, start_worker
 from examples.messaging.tests.database import Database
-from tests.support.command import PATIENCE, Commands
+from tests.support.command import Commands
 from tests.support.proxy import HOST, Fault, How, Proxy, proxy_to
 from tests.support.server import serve
 from tests.support.waiting import eventually
@@ -21,6 +21,7 @@ NO_CONNECTION = [Fault(how=How.RST, after_sent=1)] * 1_000
 
 
 @pytest.mark.requirement("C8")
+@pytest.mark.requirement("C18")
 async def test_a_failure_before_the_event_leaves_neither(
     account: Account, database: Database
 ) -> None:
@@ -54,6 +55,7 @@ async def test_a_failure_after_the_event_leaves_neither(
 
 
 @pytest.mark.requirement("C8")
+@pytest.mark.requirement("C18")
 async def test_a_commit_that_fails_leaves_neither(account: Account, database: Database) -> None:
     body = await account.group_message_body()
     ours = f"NEW.payload ->> 'account_id' = '{account.id}'"
@@ -114,7 +116,7 @@ async def test_without_a_broker_both_are_there_and_arrive_when_it_is_back(
 
         proxy.faults.clear()
         assert await arrivals.types(message["id"], 1) == ["group_message.created"]
-        await eventually(lambda: own_database.is_published(message["id"]), within=PATIENCE)
+        await eventually(lambda: own_database.is_published(message["id"]))
     assert own_database.records(message["id"])[0].retry_count == 0
 
 

@@ -34,6 +34,7 @@ WAY_TO = {
 
 @pytest.mark.requirement("C5")
 @pytest.mark.requirement("C9")
+@pytest.mark.requirement("C18")
 async def test_a_new_message_is_told_to_those_who_process_it(
     account: Account, broker: Broker, worker: Command, database: Database
 ) -> None:
@@ -77,6 +78,7 @@ async def test_a_new_message_is_told_to_those_who_process_it(
 
 @pytest.mark.requirement("C5")
 @pytest.mark.parametrize(("previous", "status"), STEPS)
+@pytest.mark.requirement("C18")
 async def test_each_step_is_told_with_the_one_before(
     account: Account, database: Database, previous: str, status: str
 ) -> None:
@@ -108,6 +110,7 @@ async def test_the_same_status_again_tells_nothing(account: Account, database: D
 
 
 @pytest.mark.requirement("C5")
+@pytest.mark.requirement("C18")
 async def test_a_change_of_all_but_the_status_tells_nothing(
     account: Account, database: Database
 ) -> None:

@@ -10,7 +10,7 @@ from examples.messaging.tests.account import Account
 from examples.messaging.tests.arrivals import Arrivals
 from examples.messaging.tests.conftest import FACTORY, account_at, start_worker
 from examples.messaging.tests.database import Database
-from tests.support.command import PATIENCE, Commands
+from tests.support.command import Commands
 from tests.support.server import serve
 from tests.support.waiting import eventually
 
@@ -61,7 +61,7 @@ async def test_stopped_amid_requests_they_lose_nothing_and_go_on_in_order(
     steps: dict[str, list[str]] = {}
     async with account_at(server) as account:
         clients = [asyncio.create_task(keep_sending(account, steps)) for _ in range(CLIENTS)]
-        await eventually(lambda: len(steps) > 2 * CLIENTS, within=PATIENCE)
+        await eventually(lambda: len(steps) > 2 * CLIENTS)
         assert await worker.stop() == 0
         assert await server.command.stop() == -signal.SIGTERM
         await asyncio.gather(*clients)
@@ -76,7 +76,7 @@ async def test_stopped_amid_requests_they_lose_nothing_and_go_on_in_order(
         listed = await client.get("/group-messages")
         await asyncio.gather(*(finish(client, each) for each in listed["items"]))
     undelivered = "SELECT 1 FROM outbox_events WHERE status <> 'published'"
-    await eventually(lambda: not own_database.rows(undelivered), within=PATIENCE)
+    await eventually(lambda: not own_database.rows(undelivered))
     for [message_id] in own_database.rows("SELECT id::text FROM group_messages"):
         assert first_of_each(arrivals, message_id) == own_database.events(message_id)
 

@@ -21,6 +21,7 @@ def moment(text: str) -> datetime:
 
 
 @pytest.mark.requirement("C6")
+@pytest.mark.requirement("C18")
 async def test_a_new_message_is_told_to_those_who_trigger_it(
     account: Account, broker: Broker, worker: Command
 ) -> None:
@@ -57,6 +58,7 @@ async def test_a_new_message_is_told_to_those_who_trigger_it(
         ([], "paused", "pending"),
     ],
 )
+@pytest.mark.requirement("C18")
 async def test_a_stop_is_told_with_the_status_before(
     account: Account, database: Database, before: list[str], status: str, previous: str
 ) -> None:
@@ -72,6 +74,7 @@ async def test_a_stop_is_told_with_the_status_before(
 
 
 @pytest.mark.requirement("C6")
+@pytest.mark.requirement("C18")
 async def test_a_start_is_told_with_the_time_of_the_next_one(
     account: Account, arrivals: Arrivals
 ) -> None:
@@ -92,6 +95,7 @@ async def test_other_changes_of_status_tell_nothing(account: Account, database: 
 
 
 @pytest.mark.requirement("C6")
+@pytest.mark.requirement("C18")
 async def test_another_time_is_told_with_what_is_new(account: Account, database: Database) -> None:
     message = await account.scheduled_message()
     changes = {"timezone": "Europe/Vienna", "scheduled_at": LATER.isoformat(), **WEEKLY}

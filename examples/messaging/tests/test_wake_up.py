@@ -9,8 +9,8 @@ import pytest
 from examples.messaging.tests.account import Account
 from examples.messaging.tests.arrivals import Arrivals
 from examples.messaging.tests.database import Database
-from tests.support.command import PATIENCE, Command
-from tests.support.waiting import eventually
+from tests.support.command import Command
+from tests.support.waiting import PATIENCE, eventually
 
 
 @pytest.mark.requirement("C7")

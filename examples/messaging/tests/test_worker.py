@@ -8,7 +8,7 @@ import pytest
 from examples.messaging.tests.conftest import FACTORY, account_at, start_worker
 from examples.messaging.tests.database import Database
 from tests.support.broker import Broker
-from tests.support.command import PATIENCE, Commands
+from tests.support.command import Commands
 from tests.support.rabbitmq import temporary_vhost
 from tests.support.server import serve
 from tests.support.services import service_url
@@ -45,7 +45,7 @@ async def test_it_declares_what_it_needs_and_gives_up_where_the_settings_say(
 
     async with account_at(server) as account:
         first = await account.group_message()
-        await eventually(lambda: own_database.is_published(first["id"]), within=PATIENCE)
+        await eventually(lambda: own_database.is_published(first["id"]))
         assert [broker.waiting(each) for each in QUEUES] == [1, 0, 1]
         broker.reject("group_message_processing")
         await eventually(lambda: broker.waiting("news.dlq") == 1)

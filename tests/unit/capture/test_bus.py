@@ -74,6 +74,7 @@ def test_a_new_bus_is_empty() -> None:
 
 
 @pytest.mark.requirement("C2")
+@pytest.mark.requirement("C18")
 def test_emitted_events_are_collected_in_order() -> None:
     events = [created(number) for number in range(5)]
     bus = bus_with(*events)
@@ -84,6 +85,7 @@ def test_emitted_events_are_collected_in_order() -> None:
 
 
 @pytest.mark.requirement("C2")
+@pytest.mark.requirement("C18")
 def test_collecting_clears_the_bus() -> None:
     bus = bus_with(created(1))
     collected = bus.collect()
@@ -93,6 +95,7 @@ def test_collecting_clears_the_bus() -> None:
 
 
 @pytest.mark.requirement("C2")
+@pytest.mark.requirement("C18")
 def test_looking_does_not_clear_the_bus() -> None:
     bus = bus_with(created())
     assert bus.events == bus.events
@@ -114,6 +117,7 @@ async def test_the_dependencies_give_a_new_bus_and_a_middleware() -> None:
 
 
 @pytest.mark.requirement("C4", "C1")
+@pytest.mark.requirement("C18")
 async def test_a_flush_adds_a_record_per_event_in_order(middleware: OutboxMiddleware) -> None:
     session = Session()
     events = [created(number) for number in range(3)]
@@ -127,6 +131,7 @@ async def test_a_flush_adds_a_record_per_event_in_order(middleware: OutboxMiddle
 
 
 @pytest.mark.requirement("C4")
+@pytest.mark.requirement("C18")
 async def test_a_flush_adds_the_envelope(middleware: OutboxMiddleware) -> None:
     session = Session()
     await middleware.flush(session, bus_with(created()))
@@ -144,6 +149,7 @@ async def test_a_flush_adds_the_envelope(middleware: OutboxMiddleware) -> None:
 
 
 @pytest.mark.requirement("C4")
+@pytest.mark.requirement("C18")
 async def test_a_flush_adds_the_context_with_ids_as_strings(middleware: OutboxMiddleware) -> None:
     session = Session()
     await middleware.flush(
@@ -201,6 +207,7 @@ async def test_the_timestamp_is_the_moment_that_it_happened(middleware: OutboxMi
 
 
 @pytest.mark.requirement("C4")
+@pytest.mark.requirement("C18")
 async def test_an_empty_bus_adds_nothing(middleware: OutboxMiddleware) -> None:
     session = Session()
     assert await middleware.flush(session, EventBus(), user_id=ID) == 0

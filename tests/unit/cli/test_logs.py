@@ -3,7 +3,7 @@
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from postroom.cli.logs import JsonFormatter, TextFormatter, set_up_logging
+from tests.support.in_process import own_logging
 
 NOON = datetime(2026, 1, 31, 12, 0, 0, 250_000, tzinfo=UTC).timestamp()
 
@@ -90,22 +91,6 @@ def test_json_has_the_stack_if_it_is_asked_for() -> None:
     assert "the stack" in json.dumps(as_json(record_of("x", stack_info="the stack")))
 
 
-@pytest.fixture
-def _own_logging() -> Iterator[None]:
-    """Have the root logger as it was, afterwards."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    for handler in handlers:  # or they would be closed
-        root.removeHandler(handler)
-    yield
-    for handler in list(root.handlers):
-        root.removeHandler(handler)
-    for handler in handlers:
-        root.addHandler(handler)
-    root.setLevel(level)
-
-
-@pytest.mark.usefixtures("_own_logging")
 @pytest.mark.parametrize(
     ("style", "shows"),
     [("text", lambda line: line.split(" ", 1)[1]), ("json", lambda line: json.loads(line))],
@@ -113,9 +98,10 @@ def _own_logging() -> Iterator[None]:
 def test_logs_go_to_standard_error_from_a_level_on(
     style: str, shows: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    set_up_logging(style, "WARNING")
-    logging.getLogger("shop").info("quiet")
-    logging.getLogger("shop").warning("loud")
+    with own_logging():
+        set_up_logging(style, "WARNING")
+        logging.getLogger("shop").info("quiet")
+        logging.getLogger("shop").warning("loud")
     written = capsys.readouterr()
     [line] = written.err.splitlines()
     shown = shows(line)

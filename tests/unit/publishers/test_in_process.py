@@ -13,6 +13,7 @@ from dishka import AsyncContainer, Provider, Scope, make_async_container
 from postroom import DomainEvent, Event, EventDispatcher, EventRegistry, UntypedEvent
 from postroom.events.delayed import Delayed
 from postroom.publishers.in_process import InProcessEventDispatcher
+from tests.support.waiting import PATIENCE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class Meeting(Handler):
     barrier = asyncio.Barrier(2)
 
     async def handle(self, event: Any) -> None:
-        async with asyncio.timeout(5), self.barrier:
+        async with asyncio.timeout(PATIENCE), self.barrier:
             await super().handle(event)
 
 

@@ -11,6 +11,7 @@ from postroom.publishers.base import DELIVERED, Publisher, Refused
 from postroom.publishers.memory import MemoryPublisher, MemoryQueue, topic_matches
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
+from tests.support.waiting import PATIENCE
 
 # As the AMQP 0-9-1 specification has it, and RabbitMQ where that is silent (empty words).
 MATCHES = [
@@ -150,7 +151,7 @@ async def test_who_takes_from_an_empty_queue_waits_for_a_message() -> None:
     await asyncio.sleep(0)
     takers[0].cancel()
     await publisher.publish([record("a"), record("b"), record("c")])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         taken = [message.event_type for message in await asyncio.gather(*takers[1:])]
     assert taken == ["a", "b"]
     assert types(queue) == ["c"]

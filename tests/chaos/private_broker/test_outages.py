@@ -17,9 +17,9 @@ from tests.chaos.broker import MAX_MESSAGE_SIZE, Broker
 from tests.chaos.ledger import Entry, out_of_order, repeats
 from tests.chaos.mailbox import Mailbox, records_in
 from tests.chaos.outbox import blocked_keys, has_status, records_of_keys, rows, running, save
-from tests.chaos.waiting import FULL, until
 from tests.chaos.witness import Witness
 from tests.support.shop import outbox
+from tests.support.waiting import FULL, eventually
 
 POLL = timedelta(seconds=30)
 TIERS = RetrySchedule.tiers()
@@ -45,14 +45,14 @@ async def stay_away(witness: Witness, relay: OutboxRelay, clock: FakeClock, reas
     while clock.shift() - begun < OUTAGE:
         tries = witness.opened
         clock.advance(LONGEST_PAUSE)
-        await until(lambda tries=tries: witness.opened > tries, "it tries again")  # type: ignore[misc]
-        await until(lambda: is_degraded(relay, reason), f"it says: {reason}")
+        await eventually(lambda tries=tries: witness.opened > tries, "it tries again")  # type: ignore[misc]
+        await eventually(lambda: is_degraded(relay, reason), f"it says: {reason}")
 
 
 async def come_back(relay: OutboxRelay, clock: FakeClock, witness: Witness, count: int) -> None:
     clock.advance(LONGEST_PAUSE)
     await witness.delivers(count)
-    await until(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
+    await eventually(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
     await relay.stop()
 
 
@@ -131,7 +131,7 @@ async def test_an_alarm_of_the_broker_pauses_deliveries_and_sends_nothing_twice(
         await witness.delivers(100)
         await asyncio.to_thread(broker.alarm, on=True)
         await save(engine, records[100:])
-        await until(lambda: is_degraded(relay, "low on memory"), "it says so")
+        await eventually(lambda: is_degraded(relay, "low on memory"), "it says so")
         await stay_away(witness, relay, clock, "low on memory")
         await assert_untouched(engine)
         assert len(witness.delivered) == 100
@@ -152,10 +152,10 @@ async def test_an_alarm_is_noticed_while_more_is_written_than_the_broker_will_re
     clock, witness = FakeClock(), Witness(mailbox.publisher())
     relay = relay_on(engine, witness, clock)
     async with running(relay):
-        await until(lambda: relay.idle, "it runs")
+        await eventually(lambda: relay.idle, "it runs")
         await asyncio.to_thread(broker.alarm, on=True)
         await save(engine, records)
-        await until(lambda: is_degraded(relay, "low on memory"), "it says so", within=10)
+        await eventually(lambda: is_degraded(relay, "low on memory"), "it says so")
         await asyncio.to_thread(broker.alarm, on=False)
         await come_back(relay, clock, witness, len(records))
 

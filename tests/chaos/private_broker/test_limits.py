@@ -22,9 +22,9 @@ from tests.chaos.outbox import (
     running,
     save,
 )
-from tests.chaos.waiting import FULL, until
 from tests.chaos.witness import Witness
 from tests.support.shop import outbox
+from tests.support.waiting import FULL, eventually
 
 WAITING = (TABLES.records.c.status == Status.PENDING, TABLES.records.c.ready)
 MOST_COPIES = 2
@@ -68,7 +68,7 @@ async def deliver(
         outbox, engine, witness, batch_size=batch_size, lanes=lanes, on_failed=on_failed
     )
     async with running(relay):
-        await until(done, "nothing waits any more")
+        await eventually(done, "nothing waits any more")
         await relay.stop()
     return witness
 

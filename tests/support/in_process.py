@@ -1,0 +1,85 @@
+"""The command `postroom` in this process: for what it says, which takes no process of its own."""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from postroom.cli.app import app
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    def complaint(self, code: int) -> str:
+        """Give the one line that it wrote, if it ended with this code."""
+        assert self.code == code, self.err
+        [line] = self.err.splitlines()
+        assert self.out == ""
+        assert "Traceback" not in line
+        return line
+
+
+class InProcess:
+    """Runs commands in a directory of their own, with nobody's settings around."""
+
+    def __init__(self, directory: Path, secrets: tuple[str, ...]) -> None:
+        self.directory = directory
+        self._secrets = secrets
+
+    def __call__(self, *words: str, **environment: str) -> Ended:
+        """Run `postroom` with these words, and these variables."""
+        with own_logging():
+            result = CliRunner().invoke(app, words, env=environment)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        ended = Ended(result.exit_code, result.stdout, result.stderr)
+        for secret in self._secrets:
+            assert secret not in ended.out + ended.err
+        return ended
+
+    def write(self, name: str, text: str) -> None:
+        (self.directory / name).write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def in_process(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, *secrets: str
+) -> Iterator[InProcess]:
+    """Run commands; nothing of what they change in this process stays."""
+    monkeypatch.chdir(directory)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in os.environ.keys() - {"PATH", "PYTEST_CURRENT_TEST"}:
+        monkeypatch.delenv(name)
+    yield InProcess(directory, secrets)
+    for name, module in sys.modules.copy().items():
+        if Path(getattr(module, "__file__", None) or "/").parent == directory:
+            del sys.modules[name]
+
+
+@contextmanager
+def own_logging() -> Iterator[None]:
+    """Have the root logger as it was, afterwards."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    for handler in handlers:  # or they would be closed
+        root.removeHandler(handler)
+    try:
+        yield
+    finally:
+        for handler in list(root.handlers):
+            root.removeHandler(handler)
+        for handler in handlers:
+            root.addHandler(handler)
+        root.setLevel(level)
