@@ -28,7 +28,7 @@ from tests.support.waiting import FULL, eventually
 
 LEASE = timedelta(seconds=30 if FULL else 1.5)
 DELIVERY = 60.0 if FULL else 4.0
-FOLLOWERS = 5_000
+FOLLOWERS = 5_000 if FULL else 1_500
 
 
 class Reception:

@@ -50,6 +50,12 @@ class FamilyMemberInvited(
 
 
 @pytest.fixture
+def database(engine: AsyncEngine) -> AsyncEngine:
+    """PostgreSQL alone: to the publisher, records are the same wherever they come from."""
+    return engine
+
+
+@pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
 
