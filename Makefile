@@ -57,7 +57,7 @@ format: $(DEV)  ## Rewrite the code in the project's format, imports sorted
 requirements: $(DEV) services  ## Print which tests prove which requirement
 	@$(BIN)/pytest --requirements -m requirement -q --no-header $(ARGS)
 
-services: $(DEV)  ## Find, start or install PostgreSQL and RabbitMQ for the tests
+services: $(DEV)  ## Find, start or install PostgreSQL, RabbitMQ and PgBouncer for the tests
 	@$(BIN)/python -m scripts.services
 
 bench: $(DEV) services  ## Measure capture, claim, the relay to RabbitMQ, and the time from commit to consumer

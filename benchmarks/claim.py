@@ -18,8 +18,8 @@ from benchmarks.backlog import add_records, block_keys, key_names, vacuum
 from benchmarks.measure import bench_database, interleaved, ratio
 from postroom import Outbox, OutboxRecord
 from postroom.record import PARTITIONS
-from postroom.store.base import Claim, Poll, Store
-from postroom.store.open import store_for
+from postroom.store.base import Claim, Poll
+from postroom.store.store import Store
 
 READY = 1000
 KEYS = 250
@@ -51,10 +51,10 @@ class Desk:
     tokens: Mapping[int, int] = field(default_factory=dict)
 
     async def claim(self) -> Claim:
-        return await self.store.claim(self.tokens, depth=DEPTH)
+        return await self.store.claims.claim(self.tokens, depth=DEPTH)
 
     async def poll(self) -> Poll:
-        return await self.store.poll("bench", lease=LEASE)
+        return await self.store.leases.poll("bench", lease=LEASE)
 
     async def followers(self) -> int:
         """Count the followers that nobody has met yet."""
@@ -105,7 +105,7 @@ async def open_desk(engine: AsyncEngine, name: str, sizes: Sizes) -> Desk:
     """Fill an outbox, and lease its partitions."""
     await fill(engine, name, sizes)
     outbox = OUTBOXES[name]
-    desk = Desk(outbox=outbox, engine=engine, store=store_for(engine, outbox.tables))
+    desk = Desk(outbox=outbox, engine=engine, store=Store(engine, outbox.tables))
     await desk.store.open()
     desk.tokens = {lease.partition: lease.token for lease in (await desk.poll()).leases}
     return desk
@@ -131,6 +131,8 @@ async def compare(desks: Sequence[Desk], rounds: int, calls: int) -> list[list[f
 async def measure(url: str, sizes: Sizes, rounds: int, calls: int) -> None:
     """Fill, measure, report."""
     engine = create_async_engine(url)
+    first = next(iter(OUTBOXES.values()))
+    Store(engine, first.tables).database.sql.install(engine)  # as a relay does with its own
     desks = {name: await open_desk(engine, name, sizes) for name in OUTBOXES}
     followers, parking = await park(desks["followers"])
     claimed = len((await desks["plain"].claim()).records)

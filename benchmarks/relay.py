@@ -249,9 +249,7 @@ async def nothing() -> None:
 
 
 @asynccontextmanager
-async def relay_side(
-    database: str, broker: str, records: int, lanes: int, batch: int
-) -> AsyncIterator[Side]:
+async def relay_side(database: str, broker: str, records: int, batch: int) -> AsyncIterator[Side]:
     engine = create_async_engine(database)
     async with engine.begin() as connection:
         await connection.run_sync(outbox.create_tables)
@@ -260,7 +258,6 @@ async def relay_side(
         outbox,
         engine,
         publisher,
-        lanes=lanes,
         batch_size=batch,
         poll_interval=timedelta(minutes=10),
     )
@@ -301,13 +298,11 @@ async def purger(broker: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     await connection.close()
 
 
-async def measure(
-    database: str, broker: str, *, records: int, turns: int, lanes: int, batch: int
-) -> None:
+async def measure(database: str, broker: str, *, records: int, turns: int, batch: int) -> None:
     """Drain, compare, report."""
     made = claimed_records(records)
     async with (
-        relay_side(database, broker, records, lanes, batch) as relay,
+        relay_side(database, broker, records, batch) as relay,
         raw_side(broker, made) as raw,
         aio_pika_side(broker, made) as peer,
         purger(broker) as purge,
@@ -329,7 +324,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=20_000)
     parser.add_argument("--turns", type=int, default=15)
-    parser.add_argument("--lanes", type=int, default=1)
     parser.add_argument("--batch", type=int, default=500)
     options = parser.parse_args()
     if options.turns < 2:

@@ -172,6 +172,11 @@ class RabbitMQ(Service):
         return shutil.which("rabbitmq-server")
 
 
+def find_program(name: str) -> str | None:
+    """Find a program, also where Debian puts those of servers, to which not every PATH leads."""
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
+
+
 def masked(text: str) -> str:
     """The text with the password of every URL in it hidden."""
     text = re.sub(r"(://[^:@/\s]*:)\S*@", r"\1***@", text)

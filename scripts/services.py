@@ -20,6 +20,7 @@ from scripts.servers import (
     RabbitMQ,
     Service,
     Unavailable,
+    find_program,
     is_root,
     masked,
     run,
@@ -46,13 +47,20 @@ def start_installed(service: Service) -> bool:
 
 
 def install_packages(service: Service) -> bool:
+    if not apt_install(service.name, *service.packages):
+        return False
+    service.start()
+    return True
+
+
+def apt_install(name: str, *packages: str) -> bool:
+    """Install Debian's packages; False where that is not possible."""
     if not is_root() or shutil.which("apt-get") is None:
         return False
-    tell(f"installing {service.name} ...")
+    tell(f"installing {name} ...")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     run("apt-get", "update", environment=quiet)
-    run("apt-get", "install", "-y", "--no-install-recommends", *service.packages, environment=quiet)
-    service.start()
+    run("apt-get", "install", "-y", "--no-install-recommends", *packages, environment=quiet)
     return True
 
 
@@ -106,6 +114,24 @@ def require(service: Service, wait: float) -> Found:
         time.sleep(0.2)
 
 
+def provide_program(name: str) -> str:
+    """Find a program that the tests start by themselves, or install it; gives how that went.
+
+    Without it, the tests that need it fail; all others can run.
+    """
+    if find_program(name):
+        return "was installed"
+    try:
+        if apt_install(name, name):
+            run("update-rc.d", name, "disable")
+            run("service", name, "stop")  # which the package may have started
+            return "installed"
+    except (OSError, subprocess.SubprocessError) as error:
+        tell(f"{name} could not be installed: {masked(str(error))}")
+    tell(f"no {name} here, the tests that need it will fail: install {name}")
+    return "missing"
+
+
 def tell(what: str) -> None:
     """Progress, for who waits; the result is the one line on standard output."""
     print(f"services: {what}", file=sys.stderr, flush=True)
@@ -116,7 +142,7 @@ def write_addresses(addresses: Mapping[str, str]) -> None:
     (STATE / "env").write_text("".join(f"{name}={url}\n" for name, url in addresses.items()))
 
 
-def main(services: Sequence[Service]) -> int:
+def main(services: Sequence[Service], programs: Sequence[str]) -> int:
     addresses, lines = {}, []
     for service in services:
         try:
@@ -128,9 +154,10 @@ def main(services: Sequence[Service]) -> int:
         addresses[service.variable] = found.url
         lines.append(f"{service.name} {found.version} at {at} ({how})")
     write_addresses(addresses)
+    lines += [f"{program} ({provide_program(program)})" for program in programs]
     print("services: " + ", ".join(lines))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main([PostgreSQL(5432), RabbitMQ(5672)]))
+    sys.exit(main([PostgreSQL(5432), RabbitMQ(5672)], ["pgbouncer"]))

@@ -32,9 +32,10 @@ from postroom.publishers.in_process import InProcessEventDispatcher
 from postroom.publishers.memory import MemoryPublisher, MemoryQueue, Message
 from postroom.record import ClaimedRecord, OutboxRecord, Status
 from postroom.relay.health import Health, HealthStatus
-from postroom.relay.relay import OutboxEventPublisher, OutboxRelay
+from postroom.relay.relay import OutboxRelay
 from postroom.relay.retry import RetrySchedule
-from postroom.relay.trouble import database_outage
+from postroom.relay.service import OutboxEventPublisher
+from postroom.store.errors import database_outage
 
 __all__ = [
     "AggregateRoot",

@@ -9,8 +9,8 @@ PostroomError
 ├── SchemaError                the tables are not as they should be
 ├── InboxError                 an inbox cannot keep what it is told (ValueError)
 ├── UndeliverableError         a record can never be delivered
-└── Outage                     nobody can be delivered to, whatever the record
-    └── ConnectionLostError    the way out broke during a delivery
+└── Outage                     no record can be delivered at the moment
+    └── ConnectionLostError    the connection broke during a delivery
 
 CaptureWarning                 events that will not be captured    (UserWarning)
 """
@@ -76,14 +76,14 @@ class UndeliverableError(PostroomError):
 
 
 class Outage(PostroomError):  # noqa: N818 - a handler reads better with `raise Outage(...)`
-    """Raised when nobody can be delivered to: the broker is away, or what a handler needs.
+    """Raised when no record can be delivered: the broker is away, or what a handler needs.
 
-    It is no record's fault. The relay pauses, counts no attempt, and resumes by itself.
+    The relay pauses, counts no attempt, and resumes by itself.
     """
 
 
 class ConnectionLostError(Outage):
-    """Raised when the way out broke in the middle of a delivery: a record may be the cause."""
+    """Raised when the connection broke during a delivery: a record may be the cause."""
 
 
 class CaptureWarning(UserWarning):

@@ -9,15 +9,15 @@ from sqlalchemy.orm import Mapper, Session, registry
 
 from postroom.capture.bus import OutboxMiddleware
 from postroom.capture.capture import SETTINGS, CaptureSettings
+from postroom.capture.commit_order import insert_last, keep_commit_order
 from postroom.capture.dispatcher import OutboxEventDispatcher
 from postroom.capture.interceptor import DomainEventOutboxInterceptor
+from postroom.capture.notify import CHANNEL, Notifier
 from postroom.capture.targets import CaptureTarget
 from postroom.capture.wakeup import Callback, CommitSignal
 from postroom.errors import ConfigurationError
 from postroom.events.registry import EventRegistry, default_registry
 from postroom.record import OutboxRecord
-from postroom.store.notify import CHANNEL, Notifier
-from postroom.store.order import insert_last, keep_commit_order
 from postroom.store.schema import check_schema, upgrade_schema
 from postroom.store.table import define_tables
 

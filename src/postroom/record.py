@@ -1,6 +1,7 @@
 """The record: one row of the outbox, which everything passes along."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -83,7 +84,7 @@ class OutboxRecord:
         return self.published_at
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ClaimedRecord:
     """A record as publishers get it: what its row said when it was claimed."""
 
@@ -94,26 +95,27 @@ class ClaimedRecord:
     aggregate_type: str | None
     aggregate_id: str | None
     payload_json: str
-    headers: dict[str, Any]
+    headers: Mapping[str, Any]
     retry_count: int
     max_retries: int | None
     occurred_at: datetime
     created_at: datetime
     partition: int
-    token: int = 0
-    """Of the lease that it was claimed under."""
-    fault: str | None = None
-    """Why the row is no record; None for a good one."""
-    is_gate: bool = False
-    """Whether later records of its key wait, in the database, for this one."""
-    key: Key | None = field(init=False)
-    """What order is kept within; None for a record that is unordered."""
 
-    def __post_init__(self) -> None:
-        named = self.aggregate_id is not None
-        self.key = Key(self.aggregate_type or "", str(self.aggregate_id)) if named else None
+    @property
+    def key(self) -> Key | None:
+        """What order is kept within; None for a record that is unordered."""
+        if self.aggregate_id is None:
+            return None
+        return Key(self.aggregate_type or "", self.aggregate_id)
 
     @property
     def payload(self) -> Any:
         """The payload as Python values, made anew each time: nobody else sees a change."""
         return json.loads(self.payload_json)
+
+    def __str__(self) -> str:
+        name = f"{self.event_type} {self.id}"
+        if self.aggregate_id is None:
+            return name
+        return f"{name} of {f'{self.aggregate_type or str()} {self.aggregate_id}'.strip()}"

@@ -27,10 +27,11 @@ from typing import Any
 
 import pytest
 
+from postroom.clock import Clock
 from postroom.publishers.base import Outcome, Refused
 from postroom.publishers.memory import MemoryPublisher, Message
 from postroom.record import ClaimedRecord
-from postroom.relay.office import Tally
+from postroom.relay.health import Tally
 from postroom.relay.relay import OutboxRelay
 
 __all__ = ["FakeClock", "RecordingPublisher", "delivered"]
@@ -42,7 +43,7 @@ def delivered(relay: OutboxRelay) -> Callable[[], Awaitable[Tally]]:
     return relay.run_once
 
 
-class FakeClock:
+class FakeClock(Clock):
     """A clock that can be moved on, the database's with it: `OutboxRelay(…, clock=clock)`.
 
     It goes on ticking by itself, so that whatever waits for a moment still gets there.

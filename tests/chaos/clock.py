@@ -3,8 +3,10 @@
 import asyncio
 from datetime import timedelta
 
+from postroom.clock import Clock
 
-class SteppedClock:
+
+class SteppedClock(Clock):
     """A `Clock` that stands still until a test moves it on, to where the first sleeper wakes."""
 
     def __init__(self) -> None:

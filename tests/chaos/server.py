@@ -78,7 +78,7 @@ class Server:
 def private_server() -> Iterator[Server]:
     """Make a server and start it; nothing is left of it afterwards."""
     with tempfile.TemporaryDirectory(prefix="postroom-chaos-") as home:
-        user = _lesser_user()
+        user = lesser_user()
         if user is not None:
             shutil.chown(home, user)
         server = Server(Path(home), user)
@@ -99,7 +99,7 @@ def _program(name: str) -> str:
     return found
 
 
-def _lesser_user() -> str | None:
+def lesser_user() -> str | None:
     """Give whom to run as: PostgreSQL refuses to run as root."""
     if not is_root():
         return None

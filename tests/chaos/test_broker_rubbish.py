@@ -20,7 +20,7 @@ from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
 from tests.support.fake_broker import SILENCE, FakeBroker, Raw, Reply, Script, fake_broker
 from tests.support.shop import outbox
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, eventually
 
 BRIEF = 0.5
 """Seconds for a broker to confirm in that will not."""
@@ -332,3 +332,16 @@ async def test_a_publisher_is_as_good_as_new_after_rubbish(engine: AsyncEngine, 
             given = await publisher.publish(records())
 
     assert all(isinstance(answer, Delivered) for answer in given)
+
+
+async def test_closing_that_is_cancelled_ends_the_connection_at_once(engine: AsyncEngine) -> None:
+    unanswered: dict[type[Any], Sequence[Reply]] = {commands.Connection.Close: [SILENCE]}
+    async with fake_broker(always(), unanswered) as broker, publisher_to(broker) as publisher:
+        await publisher.open(outbox, engine)
+        closing = asyncio.create_task(publisher.close())
+        await asyncio.sleep(0)  # it has begun
+        closing.cancel()
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.wait([closing])
+        await eventually(lambda: not broker.clients, "the broker sees the end of the connection")
+        assert closing.cancelled()

@@ -99,7 +99,7 @@ async def test_what_arrives_while_the_database_is_away_is_settled_later_and_not_
         arrive.set()
         await eventually(lambda: len(ledger.delivered()) >= 9, "they have arrived")
         await eventually(lambda: is_degraded(relay), "the relay notices")
-        assert "the database cannot be used" in (relay.health.reason or "")
+        assert "the database is unavailable" in (relay.health.reason or "")
         await come_back(server, engine)
         await eventually(
             lambda: ledger.records() == {str(each.id) for each in records}, "all arrive"

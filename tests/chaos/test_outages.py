@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 SCHEDULE = RetrySchedule.seconds(1, 5, 30)
 OUTAGE = timedelta(minutes=40)
 LONGEST_PAUSE = timedelta(seconds=30)
-SLEEPERS = 2
+SLEEPERS = 3
 """Who waits for time to pass: the lane and the cleaner."""
 
 

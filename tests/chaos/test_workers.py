@@ -22,8 +22,8 @@ KILLS = 60 if FULL else 5
 """The most; after so many the workers are left in peace, to come to an end."""
 EVERY = 1.0 if FULL else 0.5
 """Seconds between two kills."""
-MOST_HELD = 4 * BATCH
-"""What a worker has claimed at once: more than that is never on its way, or yet to be settled."""
+MOST_UNSETTLED = 100 + BATCH
+"""What a worker has in flight, or answered and not yet settled: no more than that is repeated."""
 
 
 def many_records() -> list[OutboxRecord]:
@@ -49,7 +49,7 @@ async def test_four_workers_deliver_all_once_and_in_order_through_refusals(
     records = many_records()
     fleet.configure(refused_percent=5, retry=0.05)
 
-    await all_ready(*[fleet.start(lanes=lanes) for lanes in (1, 1, 1, 2)])
+    await all_ready(*[fleet.start() for _ in range(4)])
     await save(engine, records)
     await eventually(lambda: len(ledger.delivered()) >= len(records), "everything is delivered")
     await eventually(lambda: settled(engine), "everything is settled")
@@ -79,7 +79,8 @@ class Executioner:
 
     async def work(self) -> None:
         while len(self.killed) < KILLS and not await happens(self._all_delivered, within=EVERY):
-            able = [each for each in self.fleet.alive if each.ready]
+            ready = [each for each in self.fleet.alive if each.ready]
+            able = [each for each in ready if await self._leases(each)]
             if len(able) < 2:
                 continue  # the new ones take their time, on a busy machine
             victim = self._random.choice(able)
@@ -138,7 +139,7 @@ async def test_nothing_is_lost_while_workers_are_killed_and_frozen(
 ) -> None:
     records = many_records()
     await save(engine, records)
-    fleet.configure(refused_percent=5, lease=1.5, latency=0.1, batch_size=BATCH, retry=0.05)
+    fleet.configure(refused_percent=5, lease=1.5, latency=0.2, batch_size=BATCH, retry=0.05)
 
     await all_ready(*[fleet.start() for _ in range(4)])
     executioner = Executioner(fleet, engine, ledger, len(records))
@@ -152,7 +153,7 @@ async def test_nothing_is_lost_while_workers_are_killed_and_frozen(
     assert await settled_before_repeated(engine, ledger, executioner) == []
     blame = Counter(executioner.answers_for(*pair) for pair in repeats(ledger.delivered()))
     assert None not in blame
-    assert all(count <= MOST_HELD for count in blame.values())
+    assert all(count <= MOST_UNSETTLED for count in blame.values())
     assert len(executioner.killed) >= 2
 
 

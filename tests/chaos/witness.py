@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import Outbox
 from postroom.errors import Outage
-from postroom.publishers.base import Delivered, Outcome, Publisher
+from postroom.publishers.base import Delivered, OutageWatcher, Outcome, Publisher, ReportsOutages
 from postroom.record import ClaimedRecord
 from tests.support.waiting import PATIENCE
 
@@ -66,6 +66,10 @@ class Witness:
 
     async def close(self) -> None:
         await self._publisher.close()
+
+    def watch(self, changed: OutageWatcher) -> None:
+        if isinstance(self._publisher, ReportsOutages):
+            self._publisher.watch(changed)
 
     async def delivers(self, count: int) -> None:
         """Wait until so many have arrived, and act in that very moment."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
@@ -20,6 +21,7 @@ from postroom.relay.relay import OutboxRelay
 from postroom.relay.retry import RetrySchedule
 from tests.chaos.ledger import Ledger
 from tests.chaos.publisher import LedgerPublisher
+from tests.chaos.settlements import freeze_before_commit
 from tests.support.shop import outbox
 
 REFUSED = "the dice said no"
@@ -35,11 +37,11 @@ class WorkerOptions:
     lease: float = 30.0
     poll: float = 0.5
     batch_size: int = 100
-    lanes: int = 1
     max_crashes: int = 3
     retry: float = 0.0
     """Seconds after a refusal; for ever, but for the record's own limit."""
     latency: float = 0.0
+    max_in_flight: int = 100
     refused_percent: int = 0
     seed: int = 0
     """Of the dice that refuse."""
@@ -51,6 +53,8 @@ class WorkerOptions:
     release: str = ""
     outage: str = ""
     """A file: while it is there, nobody can be delivered to."""
+    freeze: str = ""
+    """A file: the process makes it, and freezes before it commits its first settlement."""
     broker: str = ""
     """The URL of a RabbitMQ to deliver to, without faults; the ledger is left alone then."""
     exchange: str = ""
@@ -104,12 +108,15 @@ def publisher_of(options: WorkerOptions) -> Publisher:
         faults.treat,
         opening=faults.opening,
         setting_out=faults.setting_out,
+        max_in_flight=options.max_in_flight,
     )
 
 
 async def main(options: WorkerOptions) -> None:
     """Deliver until SIGTERM."""
-    engine = create_async_engine(options.url, pool_size=1 + options.lanes)
+    if options.freeze:
+        freeze_before_commit(Path(options.freeze))
+    engine = create_async_engine(options.url, pool_size=2)
     relay = OutboxRelay(
         outbox,
         engine,
@@ -117,7 +124,6 @@ async def main(options: WorkerOptions) -> None:
         poll_interval=timedelta(seconds=options.poll),
         lease=timedelta(seconds=options.lease),
         batch_size=options.batch_size,
-        lanes=options.lanes,
         max_crashes=options.max_crashes,
         retry=RetrySchedule.seconds(options.retry, forever=True),
     )
@@ -131,4 +137,6 @@ async def main(options: WorkerOptions) -> None:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(format="%(levelname)s %(name)s %(message)s")
+    logging.getLogger("postroom").setLevel(logging.INFO)
     asyncio.run(main(WorkerOptions(**json.loads(sys.argv[1]))))

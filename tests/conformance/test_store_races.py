@@ -10,10 +10,10 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from postroom.record import PARTITIONS, Key
-from postroom.relay.trouble import database_outage
 from postroom.store.base import Poll, Settlement
-from postroom.store.gates import FOLLOWERS
-from postroom.store.postgres import PostgresStore
+from postroom.store.blocked_keys import BlockedKeys
+from postroom.store.errors import database_outage
+from postroom.store.polling import postgres_poll
 from tests.conformance.store.desk import (
     LEASE,
     MINUTE,
@@ -21,6 +21,7 @@ from tests.conformance.store.desk import (
     Desk,
     StoreHarness,
     attempt,
+    names_of,
     numbered,
     of_key,
     tokens_of,
@@ -62,7 +63,7 @@ async def poll_all(desk: Desk) -> list[Poll]:
     assert shared(first) == []
     surplus = [sorted(tokens_of(poll))[poll.share :] for poll in first]
     pairs = zip(WORKERS, surplus, strict=True)
-    polls = await asyncio.gather(*(desk.poll(worker, retiring=some) for worker, some in pairs))
+    polls = await asyncio.gather(*(desk.poll(worker, surplus=some) for worker, some in pairs))
     assert shared(polls) == []
     return polls
 
@@ -123,12 +124,12 @@ async def test_what_is_parked_while_its_gate_is_opened_is_not_left_behind(desk: 
         await held.execute(text("LOCK TABLE suite_outbox_blocked_keys IN ROW EXCLUSIVE MODE"))
         await held.execute(text("SELECT 1 FROM suite_outbox_blocked_keys FOR UPDATE"))
         skipping = asyncio.create_task(desk.store.skip([failed]))
-        claiming = asyncio.create_task(desk.store.claim(tokens, depth=10))
+        claiming = asyncio.create_task(desk.store.claims.claim(tokens, depth=10))
         await waiter_is_blocked(desk)
     await asyncio.gather(skipping, claiming)
     delivered = await desk.drain()
     assert of_key(delivered, "a") == ["a2", "a3"]
-    assert await desk.store.mend() == 0
+    assert await desk.store.repair() == 0
 
 
 async def test_what_is_parked_while_its_gate_is_skipped_is_not_left_behind(desk: Desk) -> None:
@@ -136,13 +137,13 @@ async def test_what_is_parked_while_its_gate_is_skipped_is_not_left_behind(desk:
     await desk.fail("a1")
     tokens = tokens_of(await desk.poll())
     [row] = await desk.sql("SELECT position FROM suite_outbox WHERE event_type = 'a1'")
-    async with desk.store.transaction() as skipping:
-        await desk.store._advance(skipping, [_key("a")], [row.position])
-        claiming = asyncio.create_task(desk.store.claim(tokens, depth=10))
+    async with desk.store.database.sql.transaction(desk.engine) as skipping:
+        await desk.store.blocked_keys.release(skipping, [_key("a")], [row.position])
+        claiming = asyncio.create_task(desk.store.claims.claim(tokens, depth=10))
         await waiter_is_blocked(desk)
     await claiming
     assert of_key(await desk.drain(), "a") == numbered("a", 2, 9)
-    assert await desk.store.mend() == 0
+    assert await desk.store.repair() == 0
 
 
 async def test_a_gate_that_is_opened_while_followers_are_being_parked_waits_for_them(
@@ -154,13 +155,13 @@ async def test_a_gate_that_is_opened_while_followers_are_being_parked_waits_for_
     tokens = tokens_of(await desk.poll())
     async with desk.engine.begin() as slow:
         await slow.execute(text("SELECT 1 FROM suite_outbox WHERE event_type = 'a5' FOR UPDATE"))
-        claiming = asyncio.create_task(desk.store.claim(tokens, depth=10))
+        claiming = asyncio.create_task(desk.store.claims.claim(tokens, depth=10))
         await waiter_is_blocked(desk)  # with the gate locked
         skipping = asyncio.create_task(desk.store.skip(ids))
         await asyncio.sleep(0)
     await asyncio.gather(claiming, skipping)
     assert await desk.drain() == numbered("a", 2, 9)
-    assert await desk.store.mend() == 0
+    assert await desk.store.repair() == 0
 
 
 async def test_skips_and_claims_at_random_leave_nobody_behind(desk: Desk) -> None:
@@ -170,29 +171,29 @@ async def test_skips_and_claims_at_random_leave_nobody_behind(desk: Desk) -> Non
         await desk.fail(f"{key}1")
         tokens = tokens_of(await desk.poll())
         skip = desk.store.skip(await desk.ids(f"{key}1"))
-        await asyncio.gather(skip, *(desk.store.claim(tokens, depth=3) for _ in range(3)))
+        await asyncio.gather(skip, *(desk.store.claims.claim(tokens, depth=3) for _ in range(3)))
         assert await desk.drain() == numbered(key, 2, 4)
     assert await desk.gates() == {}
-    assert await desk.store.mend() == 0
+    assert await desk.store.repair() == 0
 
 
 async def test_settling_and_parking_at_once_leave_nobody_behind(desk: Desk) -> None:
-    await desk.put(*numbered("a", 1, FOLLOWERS + 50))
+    await desk.put(*numbered("a", 1, BlockedKeys.RELEASED + 50))
     await desk.refuse("a1", delay=ZERO)
     await desk.claim()
     await desk.deliver("a1")
     delivered = ["a1"]
-    number = FOLLOWERS + 50
+    number = BlockedKeys.RELEASED + 50
     while claimed := (await desk.claim(depth=40)).records:
-        tokens = {record.partition: record.token for record in claimed}
+        tokens = {each.partition: each.token for each in claimed}
         number += 1
         await asyncio.gather(
-            desk.store.settle(Settlement(delivered=list(claimed))),
-            desk.put(f"a{number}") if number < FOLLOWERS + 60 else desk.poll(),
-            desk.store.claim(tokens, depth=40),
+            desk.store.settlements.settle(Settlement(delivered=list(claimed))),
+            desk.put(f"a{number}") if number < BlockedKeys.RELEASED + 60 else desk.poll(),
+            desk.store.claims.claim(tokens, depth=40),
         )
-        delivered += [record.event_type for record in claimed]
-    assert delivered == numbered("a", 1, FOLLOWERS + 59)
+        delivered += names_of(claimed)
+    assert delivered == numbered("a", 1, BlockedKeys.RELEASED + 59)
     assert await desk.gates() == {}
 
 
@@ -202,15 +203,17 @@ async def test_a_refusal_and_a_takeover_at_once_agree_on_one_of_them(desk: Desk)
         await desk.put(name)
         [record] = await desk.claimed(name, worker="ann")
         desk.later(3 * LEASE)
-        refusal = desk.store.settle(Settlement(refused=[attempt(record, delay=60 * MINUTE)]))
+        refusal = desk.store.settlements.settle(
+            Settlement(attempts=[attempt(record, delay=60 * MINUTE)])
+        )
         _, poll = await asyncio.gather(refusal, desk.poll("bob"))
         refused = (await desk.row(name)).retry_count == 1
         # It was refused before bob had the lease, or not at all.
-        claim = await desk.store.claim(tokens_of(poll), depth=10)
-        assert [each.event_type for each in claim.records] == ([] if refused else [name])
+        claim = await desk.store.claims.claim(tokens_of(poll), depth=10)
+        assert names_of(claim.records) == ([] if refused else [name])
         await desk.sql("DELETE FROM suite_outbox")
-        await desk.store.leave("bob")
-        await desk.store.leave("ann")
+        await desk.store.leases.release("bob")
+        await desk.store.leases.release("ann")
 
 
 async def test_two_operators_can_skip_the_same_record_at_once(desk: Desk) -> None:
@@ -251,15 +254,22 @@ async def test_a_worker_that_is_frozen_before_its_commit_locks_its_leases_no_lon
     desk: Desk,
 ) -> None:
     await fill(desk)
-    store = desk.another_store()
-    assert isinstance(store, PostgresStore)
     second = timedelta(seconds=1)
-    poll = {"worker": "ann", "busy": [], "retiring": [], "take": True, "lease": 1.0, "shift": 0.0}
-    async with store.engine.connect() as frozen:
-        await frozen.execute(store._poll, poll)  # and it gets no further
+    store = desk.another_store(lease=second)
+    poll = {
+        "worker": "ann",
+        "busy": "{}",
+        "surplus": "{}",
+        "take": True,
+        "lease": 1.0,
+        "shift": 0.0,
+    }
+    async with desk.engine.connect() as frozen:
+        await frozen.execute(postgres_poll(store.database), poll)  # and it gets no further
 
         async def bob_has_all() -> bool:
-            return len((await desk.store.poll("bob", lease=second)).leases) == PARTITIONS
+            poll = await desk.store.leases.poll("bob", lease=second)
+            return len(poll.leases) == PARTITIONS
 
         await eventually(bob_has_all)
         await frozen.invalidate()

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postroom.record import ClaimedRecord
-from postroom.store.base import Settlement
+from postroom.store.base import HeldRecord, Settlement
 from tests.conformance.store.desk import (
     LEASE,
     MINUTE,
@@ -47,14 +46,14 @@ class Story:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.put_so_far: list[str] = []
-        self.flights: list[tuple[str, ClaimedRecord]] = []
+        self.flights: list[tuple[str, HeldRecord]] = []
         self.done: set[str] = set()
         """Delivered, discarded, or passed over."""
 
     async def play(self, plot: list[tuple[str, Any]]) -> None:
         for step, value in plot:
             await getattr(self, step)(value)
-            assert await self.desk.store.mend() == 0
+            assert await self.desk.store.repair() == 0
 
     # -- the application
 
@@ -69,7 +68,7 @@ class Story:
         mine = [record for name, record in self.flights if name == worker]
         poll = await self.desk.poll(worker, busy={record.partition for record in mine})
         held = [record.position for record in mine]
-        claim = await self.desk.store.claim(tokens_of(poll), depth=3, held=held)
+        claim = await self.desk.store.claims.claim(tokens_of(poll), depth=3, held=held)
         keys = {record.key for record in mine}
         leaving = [each for each in first_of_each_key(claim.records) if each.key not in keys]
         self.flights += [(worker, record) for record in leaving]
@@ -79,31 +78,35 @@ class Story:
         if record := self.land(which):
             self.arrived(record)
             # What a relay that has slept does not know, it takes for granted.
-            record.is_gate |= (record.partition, record.token) not in await self.leases()
-            await self.desk.store.settle(Settlement(delivered=[record]))
+            record.blocks_key |= (record.partition, record.token) not in await self.leases()
+            await self.desk.store.settlements.settle(Settlement(delivered=[record]))
 
     async def refuse(self, which: int) -> None:
         if record := self.land(which):
             delay = ZERO if which % 2 else MINUTE
-            await self.desk.store.settle(Settlement(refused=[attempt(record, delay=delay)]))
+            await self.desk.store.settlements.settle(
+                Settlement(attempts=[attempt(record, delay=delay)])
+            )
 
     async def fail(self, which: int) -> None:
         if record := self.land(which):
-            await self.desk.store.settle(Settlement(refused=[attempt(record, delay=None)]))
+            await self.desk.store.settlements.settle(
+                Settlement(attempts=[attempt(record, delay=None)])
+            )
 
     async def let_go(self, which: int) -> None:
         if record := self.land(which):
             refused = [attempt(record, delay=None, holds=False)]
-            await self.desk.store.settle(Settlement(refused=refused))
-            row = (await self.desk.rows()).get(record.event_type)
+            await self.desk.store.settlements.settle(Settlement(attempts=refused))
+            row = (await self.desk.rows()).get(record.record.event_type)
             if row is not None and row.status == "failed":
-                self.done.add(record.event_type)
+                self.done.add(record.record.event_type)
 
     async def slow(self, which: int) -> None:
         if self.flights:
             record = self.flights[which % len(self.flights)][1]
-            await self.desk.store.settle(Settlement(slow=[record]))
-            record.is_gate = True
+            await self.desk.store.settlements.settle(Settlement(slow=[record]))
+            record.blocks_key = True
 
     async def expire(self, _: str) -> None:
         self.desk.later(2 * LEASE)
@@ -111,7 +114,7 @@ class Story:
     async def leave(self, worker: str) -> None:
         """End, and start again: what was on its way is broken off."""
         self.flights = [flight for flight in self.flights if flight[0] != worker]
-        await self.desk.store.leave(worker)
+        await self.desk.store.leases.release(worker)
 
     # -- the operator
 
@@ -133,16 +136,16 @@ class Story:
 
     # -- what has to hold
 
-    def land(self, which: int) -> ClaimedRecord | None:
+    def land(self, which: int) -> HeldRecord | None:
         return self.flights.pop(which % len(self.flights))[1] if self.flights else None
 
     async def some_failed(self, which: int) -> str | None:
         failed = [name for name, row in (await self.desk.rows()).items() if row.status == "failed"]
         return failed[which % len(failed)] if failed else None
 
-    def arrived(self, record: ClaimedRecord) -> None:
+    def arrived(self, record: HeldRecord) -> None:
         """See that nothing before it is still to come."""
-        key, name = record.event_type[0], record.event_type
+        key, name = record.record.event_type[0], record.record.event_type
         line = of_key(self.put_so_far, key)
         overtaken = set(line[: line.index(name)]) - self.done
         assert name in self.done or not overtaken
@@ -165,10 +168,10 @@ class Story:
         while batch := first_of_each_key((await self.desk.claim("zoe")).records):
             for record in batch:
                 self.arrived(record)
-            await self.desk.store.settle(Settlement(delivered=batch))
+            await self.desk.store.settlements.settle(Settlement(delivered=batch))
         assert {row.status for row in (await self.desk.rows()).values()} <= {"published"}
         assert await self.desk.gates() == {}
-        assert await self.desk.store.mend() == 0
+        assert await self.desk.store.repair() == 0
 
 
 class Stage:

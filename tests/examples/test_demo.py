@@ -95,8 +95,8 @@ def test_an_outage_is_waited_out(told: list[str]) -> None:
     lines = chapter(told, 3)
     assert told_by(lines, "answer") == ["201 Created", "200 OK"]
     away, resumed = told_by(lines, "relay")
-    assert away.endswith("deliveries pause: the broker is away")
-    assert resumed.endswith("deliveries resume")
+    assert "the publisher is unavailable (the broker is away). Deliveries are paused" in away
+    assert resumed.endswith("Deliveries resume")
     back = lines.index("broker: is back")
     assert told_by(lines[:back], "audit") == []
     assert len(told_by(lines[back:], "audit")) == 2

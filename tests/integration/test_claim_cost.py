@@ -15,8 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from postroom import Outbox, OutboxRecord
 from postroom.record import PARTITIONS, Key
-from postroom.store.gates import key_rows, partition_rows
-from postroom.store.postgres import PostgresStore
+from postroom.store.database import as_rows
+from postroom.store.polling import postgres_poll
+from postroom.store.store import Store
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
 
@@ -88,9 +89,11 @@ def database(_tables: Engine) -> Engine:
 
 
 @pytest.fixture
-async def store(database: Engine, postgres_url: str) -> AsyncIterator[PostgresStore]:
+async def store(database: Engine, postgres_url: str) -> AsyncIterator[Store]:
     engine: AsyncEngine = create_async_engine(postgres_url)
-    yield PostgresStore(engine, outbox.tables)
+    store = Store(engine, outbox.tables)
+    store.database.sql.install(engine)  # as a relay does with its own
+    yield store
     await engine.dispose()
 
 
@@ -131,19 +134,20 @@ def scanned(plan: dict[str, Any]) -> list[str]:
     return [*found, kind] if ours and kind in ("Seq Scan", "Bitmap Heap Scan") else found
 
 
-async def plans(database: Engine, store: PostgresStore) -> dict[str, dict[str, Any]]:
+async def plans(database: Engine, store: Store) -> dict[str, dict[str, Any]]:
     """Explain what a relay runs for each batch, by name."""
     # What was rolled back by the last poll that was explained is not to be counted.
     run(database, "VACUUM cost_outbox_leases, cost_outbox_workers")
     keys = [Key("cost", f"ready{number}") for number in range(1, KEYS + 1)]
-    partitions = partition_rows(range(PARTITIONS))
-    poll = {"worker": "ann", "busy": [], "retiring": [], "lease": 30.0, "take": True}
-    window = {"partitions": partitions, "depth": DEPTH, "held": []}
-    async with store.engine.connect() as connection:
+    partitions = as_rows({"partition": each, "floor": 0} for each in range(PARTITIONS))
+    poll = {"worker": "ann", "busy": "{}", "surplus": "{}", "lease": 30.0, "take": True}
+    window = {"partitions": partitions, "depth": DEPTH, "held": "{}"}
+    look_up = store.blocked_keys._look_up
+    async with store.database.engine.connect() as connection:
         return {
-            "poll": await explain(connection, store._poll, **poll),
-            "window": await explain(connection, store._claim.window, **window),
-            "gates": await explain(connection, store._claim.gates, keys=key_rows(keys)),
+            "poll": await explain(connection, postgres_poll(store.database), **poll),
+            "window": await explain(connection, store.claims._ready_and_due, **window),
+            "gates": await explain(connection, look_up, keys=as_rows(keys)),
         }
 
 
@@ -151,7 +155,7 @@ async def plans(database: Engine, store: PostgresStore) -> dict[str, dict[str, A
 @pytest.mark.parametrize("analyze", [True, False], ids=["analysed", "stale"])
 @pytest.mark.parametrize("what", LOADS)
 async def test_a_claim_reads_hardly_more_pages(
-    database: Engine, store: PostgresStore, what: str, analyze: bool
+    database: Engine, store: Store, what: str, analyze: bool
 ) -> None:
     before = await plans(database, store)
     load(database, what, analyze=analyze)
@@ -165,7 +169,7 @@ async def test_a_claim_reads_hardly_more_pages(
 
 @pytest.mark.requirement("E1")
 async def test_a_burst_that_statistics_know_nothing_of_costs_hardly_more_pages(
-    database: Engine, store: PostgresStore
+    database: Engine, store: Store
 ) -> None:
     before = await plans(database, store)
     load(database, "published", analyze=True)

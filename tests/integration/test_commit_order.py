@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session
 
 from postroom import Outbox, OutboxRecord, UntypedEvent
+from postroom.capture.commit_order import STRIPES
 from postroom.identity import uuid7
-from postroom.store.order import STRIPES
 from tests.support.shop import outbox
 from tests.support.waiting import PATIENCE, eventually
 

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from sqlalchemy.orm import Session
 
 from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay, UntypedEvent
-from postroom.store.notify import PAUSE, Notifier
+from postroom.capture.notify import PAUSE, Notifier
 from tests.support.command import ROOT
 from tests.support.proxy import HOST, How, Proxy
 from tests.support.waiting import PATIENCE, eventually
@@ -487,7 +487,7 @@ async def test_a_listener_whose_connection_is_killed_listens_again_and_misses_no
         await eventually(lambda: len(publisher.messages) == 2)
     assert listeners(sync_engine, name) == []
     [warning] = [each for each in caplog.records if each.levelno >= logging.WARNING]
-    assert "cannot hear of commits, only poll for them" in warning.getMessage()
+    assert "cannot listen for commits, only polls" in warning.getMessage()
 
 
 async def test_a_relay_that_is_not_to_listen_polls_and_never_listens(

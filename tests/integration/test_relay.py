@@ -451,7 +451,6 @@ async def test_stopping_a_relay_that_does_not_run_is_fine(relay: OutboxRelay) ->
         ({"poll_interval": timedelta()}, "poll_interval"),
         ({"lease": timedelta(seconds=-1)}, "lease"),
         ({"batch_size": 0}, "batch_size"),
-        ({"lanes": 0}, "lanes"),
         ({"on_failed": "stop"}, "on_failed"),
         ({"retention": timedelta(days=-1)}, "retention"),
     ],

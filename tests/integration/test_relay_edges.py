@@ -31,11 +31,11 @@ from postroom import (
     SchemaError,
     UntypedEvent,
 )
+from postroom.clock import Clock
 from postroom.errors import ConnectionLostError
 from postroom.publishers.base import DELIVERED, Outcome, Refused
 from postroom.record import ClaimedRecord
-from postroom.relay import courier
-from postroom.relay.clock import SystemClock
+from postroom.relay import delivery
 from postroom.testing import FakeClock, RecordingPublisher
 from tests.support.shop import Base, outbox
 from tests.support.waiting import PATIENCE, eventually, happens
@@ -261,7 +261,7 @@ async def test_delivering_once_waits_for_the_leases_of_a_worker_that_died(
     relay = OutboxRelay(outbox, engine, way, lease=lease)
     await save(sessions, "one", "two")
     await relay.store.open()
-    dead = await relay.store.poll("a worker that died", lease=lease)
+    dead = await relay.store.leases.poll("a worker that died", lease=lease)
     assert dead.leases
     assert (await relay.run_once()).delivered == 2
     assert sorted(way.arrived) == ["one", "two"]
@@ -325,7 +325,7 @@ async def test_whatever_opening_raises_after_an_outage_is_waited_out(
             clock.advance(LONGEST_PAUSE)
             await eventually(lambda wanted=opened: way.opened >= wanted)  # type: ignore[misc]
         await eventually(lambda: "mq:5672" in str(relay.health.reason))
-        assert "the way out" in str(relay.health.reason)
+        assert "the publisher is unavailable" in str(relay.health.reason)
         assert way.started == ["one"]  # nothing is sent on a way that is not open
         way.away = way.shut = None
         clock.advance(LONGEST_PAUSE)
@@ -409,8 +409,8 @@ async def test_a_publisher_that_gives_no_outcomes_has_delivered_nothing(
         await published(sessions)
 
 
-class CountingClock(SystemClock):
-    """Counts how often somebody waits, which each lane does once in a turn."""
+class CountingClock(Clock):
+    """Counts how often somebody waits, which the loop does once in a turn."""
 
     def __init__(self) -> None:
         self.waits = 0
@@ -429,12 +429,12 @@ class OpensSlowly(Way):
             await self.door.wait()
 
 
-async def test_lanes_sleep_while_one_of_them_opens_the_way_out(
+async def test_the_loop_sleeps_while_the_publisher_is_being_opened(
     engine: AsyncEngine, sessions: Sessions
 ) -> None:
     way, clock = OpensSlowly(), CountingClock()
     way.away = Outage("no line")
-    relay = OutboxRelay(outbox, engine, way, lanes=2, clock=clock)
+    relay = OutboxRelay(outbox, engine, way, clock=clock)
     await save(sessions, *"abcdefgh")
     async with running(relay, way):
         await eventually(lambda: way.opened == 2)
@@ -484,7 +484,7 @@ async def test_nothing_is_sent_after_a_cancellation_that_a_delivery_survives(
 async def test_a_delivery_that_heeds_no_cancellation_keeps_nobody_from_being_settled(
     engine: AsyncEngine, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(courier, "CANCEL_WITHIN", 0.2)
+    monkeypatch.setattr(delivery, "CANCEL_WITHIN", 0.2)
     way = Stubborn("stubborn")
     relay = OutboxRelay(outbox, engine, way)
     await save(sessions, "stubborn", "quick")

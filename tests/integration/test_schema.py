@@ -1,20 +1,27 @@
 """The tables as a whole: what the check says when they are missing, how they come and go."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import Connection, MetaData, create_engine, inspect
+from sqlalchemy import Connection, MetaData, create_engine, inspect, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
-from sqlalchemy.schema import DropSchema
+from sqlalchemy.schema import CreateSchema, DropSchema
 
 from postroom.errors import SchemaError
 from postroom.store.schema import check_schema, drop_tables, schema_drift, upgrade_schema
 from postroom.store.table import OutboxTables, define_tables
 
 pytestmark = pytest.mark.requirement("E11")
+
+VACUUMED_OFTEN = ["autovacuum_analyze_scale_factor=0.02", "autovacuum_vacuum_scale_factor=0.01"]
+
+
+def create_by_metadata(connection: Connection, tables: OutboxTables) -> None:
+    connection.execute(CreateSchema(str(tables.records.schema)))
+    tables.records.metadata.create_all(connection)
 
 
 @pytest.fixture
@@ -60,8 +67,8 @@ def test_a_missing_schema_is_named_before_its_tables(
     first, *others = schema_drift(connection, tables)
     assert first.startswith(f"no schema `{schema}` in database `{connection.engine.url.database}`")
     assert first.endswith(
-        ". Create it with `alembic upgrade head`, where"
-        f' `op.upgrade_outbox("outbox_events", schema="{schema}")` in a migration does it.'
+        ". Create it with `alembic upgrade head`:"
+        f' `op.upgrade_outbox("outbox_events", schema="{schema}")` in a migration does that.'
     )
     for table, sentence in zip(tables, others, strict=True):
         assert sentence.startswith(f"no table `{table.fullname}` in database")
@@ -88,6 +95,30 @@ def test_a_schema_of_its_own_is_created_upgraded_and_left_behind(
     drop_tables(connection, tables)
     assert inspect(connection).get_table_names(schema=schema) == []
     assert inspect(connection).has_schema(str(schema))
+
+
+def storage_parameters(connection: Connection, tables: OutboxTables) -> dict[str, list[str]]:
+    """Read the storage parameters of each table, by the part of the outbox that it is."""
+    query = text("SELECT reloptions FROM pg_class WHERE oid = to_regclass(:name)")
+    parts = zip(("records", "leases", "workers", "blocked_keys", "inbox"), tables, strict=True)
+    return {
+        part: sorted(connection.scalar(query, {"name": table.fullname}) or [])
+        for part, table in parts
+    }
+
+
+@pytest.mark.parametrize("create", [upgrade_schema, create_by_metadata])
+def test_the_tables_have_storage_parameters_for_a_queue(
+    connection: Connection, tables: OutboxTables, create: Callable[..., None]
+) -> None:
+    create(connection, tables)
+    assert storage_parameters(connection, tables) == {
+        "records": VACUUMED_OFTEN,
+        "leases": ["fillfactor=30"],
+        "workers": ["fillfactor=30"],
+        "blocked_keys": [*VACUUMED_OFTEN, "fillfactor=50"],
+        "inbox": [],
+    }
 
 
 async def test_the_check_runs_on_an_async_connection(

@@ -118,7 +118,8 @@ async def test_records_arrive_at_the_broker_until_a_signal_says_stop(
     assert f"to RabbitMQ at {url.host}:5672" in said[0]
     assert f"exchange {exchange}" in said[0]
     assert "polls every 3600 s, listens on outbox_channel, batches of 50" in said[0]
-    assert f"{told.name}, finishes" in said[-1]
+    assert f"{told.name}, finishes" in said[-2]
+    assert "the relay has stopped: 5 delivered, 0 refused" in said[-1]
     assert worker.out == ""
 
 

@@ -41,6 +41,9 @@ class FakeBroker:
     def __init__(self, script: Script, instead: dict[type[Any], Sequence[Reply]]) -> None:
         self.port = 0
         self.connections = 0
+        """How many there have been."""
+        self.clients = 0
+        """How many there are."""
         self.messages = 0
         self._script = script
         self._instead = instead
@@ -52,6 +55,7 @@ class FakeBroker:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Talk to one client until it goes, or the script says so."""
         self.connections += 1
+        self.clients += 1
         tags: dict[int, int] = {}
         silent = False
         try:
@@ -67,6 +71,7 @@ class FakeBroker:
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the client has gone
         finally:
+            self.clients -= 1
             writer.close()
 
     def _replies(self, channel: int, received: Any, tags: dict[int, int]) -> Sequence[Reply]:

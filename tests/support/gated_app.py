@@ -10,7 +10,8 @@ from pathlib import Path
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from postroom import Outbox, OutboxRelay
-from postroom.publishers.base import DELIVERED, Outcome
+from postroom.publishers.base import DELIVERED, Outcome, Publisher
+from postroom.publishers.rabbitmq import RabbitMQPublisher
 from postroom.record import ClaimedRecord
 from postroom.relay.retry import RetrySchedule
 from tests.support.shop import outbox
@@ -19,10 +20,15 @@ STARTED = Path("started")
 """Is there from the first delivery on."""
 GATE = Path("gate")
 """Lets deliveries through."""
+LONG = timedelta(hours=1)
+"""More than any test waits for."""
 
 
 class GatedPublisher:
-    """Waits for the gate: in the event loop, in a thread, or so that the loop stands still."""
+    """Waits for the gate: in the event loop, in a thread, or so that the loop stands still.
+
+    One that is "unclosable" never closes.
+    """
 
     max_batch = 1
     max_in_flight = 100
@@ -44,7 +50,8 @@ class GatedPublisher:
         return [DELIVERED] * len(records)
 
     async def close(self) -> None:
-        pass
+        if self._how == "unclosable":
+            await asyncio.Event().wait()
 
 
 def begin() -> None:
@@ -62,12 +69,25 @@ def wait() -> None:
 
 def make() -> OutboxRelay:
     """Make the relay, of what the environment says."""
+    return relay_to(GatedPublisher(os.environ.get("SHOP_GATE", "waiting")))
+
+
+def to_rabbitmq() -> OutboxRelay:
+    """Make a relay that delivers to a broker, and waits for a long time for its answers."""
+    exchange = os.environ["SHOP_EXCHANGE"]
+    return relay_to(
+        RabbitMQPublisher(os.environ["SHOP_BROKER"], exchange=exchange, confirm_within=LONG)
+    )
+
+
+def relay_to(publisher: Publisher) -> OutboxRelay:
     return OutboxRelay(
         outbox,
         create_async_engine(os.environ["SHOP_DATABASE"]),
-        GatedPublisher(os.environ.get("SHOP_GATE", "waiting")),
+        publisher,
         retry=RetrySchedule.polls(),
-        lease=timedelta(hours=1),  # who gets what it had, gets it because it was given back
+        lease=LONG,  # who gets what it had, gets it because it was given back
+        grace=LONG,
     )
 
 

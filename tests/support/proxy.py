@@ -59,6 +59,10 @@ class Link:
         self.over.set()
 
 
+def ignore(link: Link, data: bytes) -> None:
+    """Take no notice of what goes through."""
+
+
 class Proxy:
     """Stands before a server. Each of `faults` befalls one connection, in the order they come."""
 
@@ -70,6 +74,12 @@ class Proxy:
         self.connections = 0
         """How many there have been."""
         self.faults_seen = 0
+        self.swallowed = 0
+        """How many pieces have come by connections that are stalled."""
+        self.away: How | None = None
+        """What becomes of every new connection."""
+        self.on_sent: Callable[[Link, bytes], None] = ignore
+        """Called with each piece for the server, before the piece goes through."""
         self._server_port = port
         self._links: set[Link] = set()
 
@@ -79,11 +89,24 @@ class Proxy:
             self.faults_seen += 1
             link.suffer(how)
 
+    def go_away(self, how: How) -> None:
+        """Do this to every connection, now and later."""
+        self.away = how
+        self.suffer(how)
+
+    def come_back(self) -> None:
+        """Serve new connections again, and reset the stalled ones."""
+        self.away = None
+        self.suffer(How.RST)
+
     async def serve(
         self, client_reader: asyncio.StreamReader, client_writer: asyncio.StreamWriter
     ) -> None:
         """Take a connection, and see it to its end."""
         self.connections += 1
+        if self.away in (How.FIN, How.RST):
+            client_writer.transport.abort()
+            return
         fault = self.faults.popleft() if self.faults else None
         try:
             reader, writer = await asyncio.open_connection(HOST, self._server_port)
@@ -91,11 +114,12 @@ class Proxy:
             client_writer.transport.abort()
             return
         link = Link(client_writer, writer, fault=fault)
+        link.stalled = self.away is How.STALL
         self._links.add(link)
         sent = fault.after_sent if fault else None
         received = fault.after_received if fault else None
         halves = [
-            asyncio.ensure_future(self._forward(link, client_reader, writer, sent)),
+            asyncio.ensure_future(self._forward(link, client_reader, writer, sent, self.on_sent)),
             asyncio.ensure_future(self._forward(link, reader, client_writer, received)),
         ]
         over = asyncio.ensure_future(link.over.wait())
@@ -114,12 +138,15 @@ class Proxy:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         left: int | None,
+        notice: Callable[[Link, bytes], None] = ignore,
     ) -> None:
         """Hand on what comes, up to the fault, if there is to be one in this direction."""
         while data := await reader.read(CHUNK if left is None else max(1, min(CHUNK, left))):
             if self.delay:
                 await asyncio.sleep(self.delay)
+            notice(link, data)
             if link.stalled:
+                self.swallowed += 1
                 await link.over.wait()
             writer.write(data)
             await writer.drain()

@@ -1,5 +1,8 @@
 """The parts of `make services` that decide without a server."""
 
+import os
+import sys
+
 import pytest
 
 from scripts import services
@@ -80,3 +83,18 @@ def test_a_url_from_the_environment_that_does_not_answer_is_not_replaced(
         Unavailable, match=r"no PostgreSQL answers at postgresql://me:\*\*\*@127\.0\.0\.1:1/db"
     ):
         services.provide(FakeServer(installed=True))
+
+
+def test_a_program_that_is_there_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
+    assert services.provide_program(os.path.basename(sys.executable)) == "was installed"
+
+
+def test_one_line_says_what_to_do_about_a_program_that_cannot_be_installed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert services.provide_program("no-such-program") == "missing"
+    assert capsys.readouterr().err == (
+        "services: no no-such-program here, the tests that need it will fail:"
+        " install no-such-program\n"
+    )

@@ -44,7 +44,7 @@ async def test_without_a_database_it_starts_and_answers_that_it_is_away(commands
     server = serve(commands, FACTORY, DATABASE_URL=NOWHERE)
     async with server.client() as client:
         answer = await client.post("/sign-up", json=sign_up_body())
-        await server.command.says("the database cannot be used")
+        await server.command.says("the database is unavailable")
         health = await client.get("/health")
     assert answer.status_code == health.status_code == 503
     assert answer.json() == {"detail": "The database is away. Please try again later."}

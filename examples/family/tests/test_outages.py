@@ -61,7 +61,7 @@ async def test_invitations_are_made_while_the_broker_is_away_and_sent_when_it_is
             await ann.invite(family)
             told = await health(http, "degraded")
             assert told.status_code == 200
-            assert told.json()["reason"].startswith("the way out cannot be used: ")
+            assert told.json()["reason"].startswith("the publisher is unavailable: ")
             [record] = own_database.records(family)
             assert (record["status"], record["retry_count"]) == ("pending", 0)
 
@@ -90,7 +90,7 @@ async def test_clients_are_told_to_come_back_while_the_database_is_away(
                 assert error["message"] == "try again later"
                 assert error["extensions"] == {"code": "UNAVAILABLE"}
             reason = (await health(http, "degraded")).json()["reason"]
-            assert reason.startswith("the database cannot be used: ")
+            assert reason.startswith("the database is unavailable: ")
 
             come_back(proxy)
             await ann.invite(family, "j@x.eu")

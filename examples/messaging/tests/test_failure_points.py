@@ -109,7 +109,7 @@ async def test_without_a_broker_both_are_there_and_arrive_when_it_is_back(
         proxy.faults.extend(NO_CONNECTION)
         proxy.suffer(How.RST)
         message = await account.group_message()
-        await worker.says("cannot be used, deliveries pause")
+        await worker.says("Deliveries are paused")
         [record] = own_database.records(message["id"])
         assert own_database.left_behind(account.id) == BOTH
         assert (record.status, record.retry_count, record.error_message) == ("pending", 0, None)

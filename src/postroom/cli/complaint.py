@@ -5,7 +5,7 @@ from enum import IntEnum
 from sqlalchemy import URL
 
 from postroom.errors import SchemaError, error_text
-from postroom.relay.trouble import database_outage
+from postroom.store.errors import database_outage
 
 INSUFFICIENT_PRIVILEGE = "42501"
 

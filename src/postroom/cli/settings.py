@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from postroom.capture.notify import CHANNEL
 from postroom.cli.complaint import Complaint
-from postroom.store.notify import CHANNEL
 
 Sources = Sequence[tuple[str, Mapping[str, Any]]]
 """Who tells, as they are named in a complaint, and what."""

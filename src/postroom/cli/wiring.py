@@ -16,7 +16,6 @@ from postroom.publishers.base import Publisher
 from postroom.record import OutboxRecord
 from postroom.relay.relay import OutboxRelay
 from postroom.relay.retry import RetrySchedule
-from postroom.store.open import STORES
 
 DRIVERS = {
     "postgres": "postgresql+asyncpg",
@@ -73,7 +72,7 @@ def engine_of(database: str) -> AsyncEngine:
 
 
 def publisher_of(settings: WorkerSettings) -> Publisher:
-    """Make the way out."""
+    """Make the publisher for RabbitMQ."""
     try:
         from postroom.publishers.rabbitmq import RabbitMQPublisher
     except ModuleNotFoundError as error:
@@ -85,7 +84,7 @@ def publisher_of(settings: WorkerSettings) -> Publisher:
 
 def _with_driver(url: URL) -> URL:
     driver = DRIVERS.get(url.drivername, url.drivername)
-    if driver.partition("+")[0] not in STORES:
+    if driver.partition("+")[0] not in ("postgresql", "sqlite"):
         raise Complaint(_unknown(url))
     if "@" in (url.host or "") or (url.host and "@" in (url.database or "")):
         raise Complaint("the database's URL has an @ in its user or password: write %40 for it.")

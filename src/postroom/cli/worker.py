@@ -21,13 +21,15 @@ from postroom.cli.settings import WorkerSettings
 from postroom.cli.wiring import relay_of
 from postroom.errors import ConfigurationError, Outage, SchemaError
 from postroom.publishers.base import Publisher
-from postroom.relay.office import Tally
+from postroom.relay.health import Tally
 from postroom.relay.relay import OutboxRelay
 
 logger = logging.getLogger("postroom.worker")
 
 T = TypeVar("T")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+END_WITHIN = 0.3
+"""Seconds to clean up in after a second signal: give leases back, close connections."""
 
 
 class Told:
@@ -58,11 +60,28 @@ class Told:
 
 
 async def work(settings: WorkerSettings, *, once: bool, wait: bool) -> int:
-    """Run a worker from its start to its end; give its exit code. Raises Complaint."""
+    """Run a worker from its start to its end; give its exit code. Raises Complaint.
+
+    After a second signal it returns within END_WITHIN. What has not ended by then is abandoned.
+    """
     if once and wait:
         raise Complaint("--once delivers what may leave now, --wait waits: leave one of them out.")
     told = Told()
     told.listen()
+    working = asyncio.create_task(_work(settings, told, once=once, wait=wait))
+    told_now = asyncio.create_task(told.now.wait())
+    try:
+        await asyncio.wait({working, told_now}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        working.cancel()
+        await asyncio.wait({working}, timeout=END_WITHIN)
+        return told.code
+    finally:
+        told_now.cancel()
+
+
+async def _work(settings: WorkerSettings, told: Told, *, once: bool, wait: bool) -> int:
     relay = await _unless(told.stop, relay_of(settings))
     if relay is None:
         return told.code
@@ -78,11 +97,13 @@ async def work(settings: WorkerSettings, *, once: bool, wait: bool) -> int:
 
 
 async def check(relay: OutboxRelay) -> bool:
-    """See that the database and the way out can be used; raises Complaint if not."""
+    """See that the database and the publisher can be used; raises Complaint if not."""
     try:
         await relay.store.open()
     except SchemaError as error:
         raise bad_schema(error) from error
+    except ConfigurationError as error:
+        raise Complaint(str(error), Exit.DATABASE) from error
     except Exception as error:
         if not is_foreseen(error):
             raise
@@ -113,15 +134,9 @@ def _name(publisher: Publisher) -> str:
 
 
 async def _deliver(relay: OutboxRelay, told: Told, *, once: bool) -> None:
-    task: asyncio.Task[Tally | None] = asyncio.create_task(
-        relay.run_once() if once else relay.run()
-    )
-    stopping = asyncio.create_task(_stop(relay, told, task))
+    stopping = asyncio.create_task(_stop(relay, told))
     try:
-        tally = await task
-    except asyncio.CancelledError:
-        if not told.now.is_set():
-            raise
+        tally: Tally | None = await (relay.run_once() if once else relay.run())
     except SchemaError as error:
         raise bad_schema(error) from error
     except (Outage, ConfigurationError) as error:
@@ -137,13 +152,10 @@ async def _deliver(relay: OutboxRelay, told: Told, *, once: bool) -> None:
         stopping.cancel()
 
 
-async def _stop(relay: OutboxRelay, told: Told, task: asyncio.Task[Any]) -> None:
-    """Stop a relay when told to; break it off when told twice."""
+async def _stop(relay: OutboxRelay, told: Told) -> None:
+    """Stop a relay at the first signal."""
     await told.stop.wait()
-    gently = asyncio.create_task(relay.stop())
-    await told.now.wait()
-    gently.cancel()
-    task.cancel()
+    await relay.stop()
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

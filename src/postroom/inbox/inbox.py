@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from postroom.errors import InboxError
 from postroom.outbox import Outbox
-from postroom.store.receipts import Receipts
+from postroom.store.inbox_notes import InboxNotes
 from postroom.store.table import define_inbox
 
 MAX_LENGTH: Final = 255
@@ -30,19 +30,19 @@ class Inbox:
     def __init__(
         self, metadata: MetaData, *, table: str = "inbox", schema: str | None = None
     ) -> None:
-        self._receipts = Receipts(define_inbox(metadata, table, schema or metadata.schema))
+        self._inbox = InboxNotes(define_inbox(metadata, table, schema or metadata.schema))
 
     @classmethod
     def of(cls, outbox: Outbox) -> Self:
         """Give the inbox that an outbox has beside it, where handlers are noted as well."""
         inbox = cls.__new__(cls)
-        inbox._receipts = Receipts(outbox.tables.inbox)
+        inbox._inbox = InboxNotes(outbox.tables.inbox)
         return inbox
 
     @property
     def table(self) -> Table:
         """The table of the notes."""
-        return self._receipts.table
+        return self._inbox.table
 
     async def first(self, session: AsyncSession, message_id: UUID | str, *, consumer: str) -> bool:
         """Note a message in the session's transaction; tell whether it is the consumer's first.
@@ -56,13 +56,13 @@ class Inbox:
         message = _checked("a message id", str(message_id))
         receiver = _checked("a consumer", consumer)
         connection = session.connection(bind_arguments={"clause": insert(self.table)})
-        return self._receipts.note(connection, message, receiver)
+        return self._inbox.add(connection, message, receiver)
 
     async def clean(self, engine: AsyncEngine, *, older_than: timedelta) -> int:
         """Forget what was received longer ago than this, in batches; tell how many notes."""
         if older_than < timedelta(0):
             raise InboxError(f"older_than is {older_than}. It is an age: 0 or more.")
-        return await self._receipts.clean(engine, older_than)
+        return await self._inbox.clean(engine, older_than)
 
 
 def _checked(what: str, text: str) -> str:

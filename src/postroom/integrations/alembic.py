@@ -19,10 +19,10 @@ from postroom.store.table import OutboxTables, define_tables
 
 
 def upgrade_outbox(table: str = "outbox", *, schema: str | None = None) -> None:
-    """Create what is missing and mend what differs; nothing to do is fine.
+    """Create the schema, tables, columns and indexes that are missing.
 
     Call it again, in a new migration, when a later postroom asks for it. With --sql there is no
-    database to look at: it writes what creates everything.
+    database to look at: it writes the statements that create everything.
     """
     op.invoke(UpgradeOutbox(table, schema))
 

@@ -1,8 +1,8 @@
-"""The seam between the relay and the ways out: what a publisher is, and what it answers."""
+"""What a publisher is, and what it answers to the relay."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -13,14 +13,15 @@ from postroom.record import ClaimedRecord
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The record has arrived: the handlers are done, or the broker has confirmed it."""
+    """The record has arrived: its handlers have succeeded, or the broker has confirmed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An answer about this very record: it did not arrive, and why.
+    """This record was refused, for this reason.
 
-    It counts as an attempt, and the schedule says what comes next; `permanent` fails it at once.
+    It counts as an attempt, and the record is tried again on the retry schedule; `permanent` fails
+    it at once.
     """
 
     reason: str
@@ -29,9 +30,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """This record cannot arrive now, through no fault of its own: what it needs is not there.
+    """This record cannot be delivered now, because something that it needs is missing.
 
-    It is tried again after a while, holds back its key, and is not counted as an attempt.
+    It counts as no attempt. The record is tried again after a while; its key waits.
     """
 
     reason: str
@@ -42,11 +43,13 @@ Outcome = Delivered | Refused | Postponed
 
 
 class Publisher(Protocol):
-    """A way out. What it raises is about the way out itself; what it returns, about records.
+    """Delivers records to a broker, to handlers or to anything else.
+
+    What it returns is about single records; what it raises is about all of them.
 
     - `max_batch`: how many records one call of `publish` takes at most. The records of a call are
       settled together, so a publisher with slow records takes 1
-    - `max_in_flight`: how many records may be on their way at once, over all calls
+    - `max_in_flight`: how many records may be in flight at once, over all calls
     """
 
     @property
@@ -55,15 +58,30 @@ class Publisher(Protocol):
     def max_in_flight(self) -> int: ...
 
     async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
-        """Get ready: connect, or raise Outage. Called at the start and after each outage."""
+        """Connect, or raise Outage. Called at the start and after each outage."""
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome | Outage]:
-        """Deliver records of different keys, in any order; give an outcome for each, in theirs.
+        """Deliver records of different keys, in any order; return their outcomes, in their order.
 
-        Raises Outage when nobody can be delivered to; no record of the batch is then counted. An
-        outage that comes when some have been answered is given as the answer to the others.
+        Raises Outage when no record can be delivered; none of the batch is then counted. If an
+        outage begins when some records have been answered, return it in place of the others.
         Calls overlap. A call that is cancelled may or may not have delivered.
         """
 
     async def close(self) -> None:
-        """Let go of everything. A publisher that was never opened is closed too."""
+        """Close all connections. A publisher that was never opened may be closed too."""
+
+
+OutageWatcher = Callable[[Outage | None], None]
+"""Takes an Outage when deliveries have become impossible, None when they are possible again."""
+
+
+@runtime_checkable
+class ReportsOutages(Protocol):
+    """A publisher that notices by itself when deliveries become impossible, and possible again."""
+
+    def watch(self, changed: OutageWatcher) -> None:
+        """Call `changed` at each outage, and with None when it ends. The latest watcher counts.
+
+        Call it in the event loop. The end of an outage needs no report if only `open` can end it.
+        """

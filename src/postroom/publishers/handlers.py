@@ -1,8 +1,7 @@
-"""In-process handlers as a way out: every handler of an event runs, each by itself."""
+"""The publisher that runs handlers in this process: every handler of an event, each by itself."""
 
-import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -30,8 +29,9 @@ from postroom.publishers.scopes import (
     build,
     one_line,
 )
+from postroom.publishers.time_limit import TimeLimit
 from postroom.record import ClaimedRecord
-from postroom.store.receipts import Receipts
+from postroom.store.inbox_notes import InboxNotes
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class HandlersPublisher:
       transaction, so that its effect happens once, also through a crash; of several transactions,
       it is part of the first that commits. One that raises after its commit is run again: commit
       last. On SQLite each transaction holds the write lock from its start
-    - `timeout`: for each handler; None waits for ever
+    - `timeout`: for each handler, without the time that its note takes; None waits for ever
     - `max_in_flight`: how many records are handled at once
     - `registry`: who handles what; that of the outbox unless told otherwise
     """
@@ -80,7 +80,7 @@ class HandlersPublisher:
         """Get ready: there is nothing to connect to."""
         if self._registry is None:
             self._registry = outbox.settings.registry
-        self._notes = Notes(Receipts(outbox.tables.inbox), engine)
+        self._notes = Notes(InboxNotes(outbox.tables.inbox), engine)
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
         """Run the handlers of each record; it is delivered when all of them have succeeded."""
@@ -106,32 +106,29 @@ class HandlersPublisher:
 
     async def _attempt(self, record: ClaimedRecord, call: Call, with_note: bool) -> Failure | None:
         _, notes = self._opened()
-        note = None if self._session is None else notes.with_session(record, call.name)
-        failure = await attempt(call, self._in_time(self._handle(record, call, with_note, note)))
+        limit = TimeLimit(self._timeout)
+        note = None if self._session is None else notes.with_session(record, call.name, limit)
+        failure = await attempt(call, self._handle(record, call, with_note, note, limit))
         if failure is not None:
             if note is not None and note.kept:  # it failed after its commit: it is to run again
                 await notes.take_back(record, call.name)
             _report(record, failure)
         return failure
 
-    async def _in_time(self, work: Coroutine[Any, Any, None]) -> None:
-        seconds = None if self._timeout is None else self._timeout.total_seconds()
-        try:
-            async with asyncio.timeout(seconds) as timer:
-                await work
-        except TimeoutError as error:
-            if timer.expired():
-                raise TimeoutError(f"took longer than {self._timeout}") from error
-            raise
-
     async def _handle(
-        self, record: ClaimedRecord, call: Call, with_note: bool, note: SessionNote | None
+        self,
+        record: ClaimedRecord,
+        call: Call,
+        with_note: bool,
+        note: SessionNote | None,
+        limit: TimeLimit,
     ) -> None:
+        """Run a handler within its time, and note that it is done, however long that takes."""
         _, notes = self._opened()
         if note is None:
-            await handle(self._container, call)
+            await limit.apply(handle(self._container, call))
         else:
-            await self._handle_noted(call, note)
+            await limit.apply(self._handle_noted(call, note))
             with_note = not (note.kept or note.repeated)
         if with_note:
             await notes.add(record, call.name)

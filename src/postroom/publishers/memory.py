@@ -1,4 +1,4 @@
-"""The way out that leads nowhere else: topics and queues in the process, for tests and demos."""
+"""The publisher without a server: topics and queues in the process, for tests and demos."""
 
 import asyncio
 from collections import deque
@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.errors import Outage
 from postroom.outbox import Outbox
-from postroom.publishers.base import DELIVERED, Outcome, Refused
+from postroom.publishers.base import DELIVERED, OutageWatcher, Outcome, Refused
 from postroom.record import ClaimedRecord
 
 KEEP: Final = 10_000
@@ -40,7 +40,7 @@ class Message:
             id=record.id,
             event_type=record.event_type,
             payload=record.payload,
-            headers=deepcopy(record.headers),
+            headers=deepcopy(dict(record.headers)),
             aggregate_type=record.aggregate_type,
             aggregate_id=record.aggregate_id,
             position=record.position,
@@ -95,14 +95,31 @@ class MemoryPublisher:
     max_in_flight = 1000
 
     def __init__(self, *, keep: int | None = KEEP) -> None:
-        self.outage: str | None = None
-        """Why nothing can be delivered at the moment; set it to see what the relay does then."""
+        self._outage: str | None = None
+        self._watcher: OutageWatcher = lambda _: None
         self._keep = keep
         self._queues: dict[str, MemoryQueue] = {}
         self._delivered: deque[Message] = deque(maxlen=keep)
 
     def __str__(self) -> str:
         return "queues in this process"
+
+    @property
+    def outage(self) -> str | None:
+        """Why nothing can be delivered at the moment; set it to see what the relay does then.
+
+        Set it in the relay's event loop: the relay is told at once.
+        """
+        return self._outage
+
+    @outage.setter
+    def outage(self, reason: str | None) -> None:
+        self._outage = reason
+        self._watcher(None if reason is None else Outage(reason))
+
+    def watch(self, changed: OutageWatcher) -> None:
+        """Call `changed` whenever `outage` is set."""
+        self._watcher = changed
 
     @property
     def messages(self) -> tuple[Message, ...]:

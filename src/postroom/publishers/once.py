@@ -10,8 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session, SessionTransaction
 
 from postroom.errors import ConfigurationError, Outage, PostroomError, error_text
+from postroom.publishers.time_limit import TimeLimit
 from postroom.record import ClaimedRecord
-from postroom.store.receipts import Receipts
+from postroom.store.inbox_notes import InboxNotes
 
 log = logging.getLogger(__name__)
 
@@ -27,16 +28,18 @@ class SessionNote:
     """Puts a note into the first transaction of a session that commits.
 
     The note is the first thing in each transaction until then, so that whoever runs the same
-    handler for the same record waits for how it ends.
+    handler for the same record waits for how it ends. That wait does not count for `limit`, the
+    time that the handler may take.
     """
 
-    def __init__(self, receipts: Receipts, message_id: str, consumer: str) -> None:
+    def __init__(self, inbox: InboxNotes, message_id: str, consumer: str, limit: TimeLimit) -> None:
         self.kept = False
         """Whether a transaction has committed with the note in it."""
         self.repeated = False
         """Whether somebody else's note was there before."""
-        self._receipts = receipts
-        self._receipt = (message_id, consumer)
+        self._inbox = inbox
+        self._note = (message_id, consumer)
+        self._limit = limit
         self._session: Session | None = None
         self._noted_in: SessionTransaction | None = None
 
@@ -59,7 +62,7 @@ class SessionNote:
         root = session.get_transaction()
         if root is None:
             return
-        connection = session.connection(bind_arguments={"clause": insert(self._receipts.table)})
+        connection = session.connection(bind_arguments={"clause": insert(self._inbox.table)})
         if self._noted_in is None:  # else it began just now, and was noticed
             self._write(root, connection)
 
@@ -83,7 +86,7 @@ class SessionNote:
 
     def _is_at(self, session: Session, connection: Connection) -> bool:
         # A session may have several databases; the inbox is in one.
-        return session.get_bind(clause=insert(self._receipts.table)).engine is connection.engine
+        return session.get_bind(clause=insert(self._inbox.table)).engine is connection.engine
 
     def _write(self, root: SessionTransaction, connection: Connection) -> None:
         if connection._is_autocommit_isolation():
@@ -92,12 +95,13 @@ class SessionNote:
                 " the handler fails. Give handlers a session with transactions."
             )
         self._noted_in = root
-        self.repeated = not self._receipts.note(connection, *self._receipt)
+        with self._limit.paused():
+            self.repeated = not self._inbox.add(connection, *self._note)
         self._refuse_repetition()
 
     def _refuse_repetition(self) -> None:
         if self.repeated:
-            raise AlreadyHandledError("{1} is done with {0} already".format(*self._receipt))
+            raise AlreadyHandledError("{1} is done with {0} already".format(*self._note))
 
     def _committing(self, session: Session) -> None:
         self._refuse_repetition()  # again: the handler may have caught the first one, and gone on
@@ -111,32 +115,32 @@ class SessionNote:
 class Notes:
     """Which handlers are done with which records, in the inbox beside the outbox."""
 
-    def __init__(self, receipts: Receipts, engine: AsyncEngine) -> None:
-        self._receipts = receipts
+    def __init__(self, inbox: InboxNotes, engine: AsyncEngine) -> None:
+        self._inbox = inbox
         self._engine = engine
 
     async def done(self, record: ClaimedRecord) -> frozenset[str]:
         """Name the handlers that are done with a record."""
-        statement = self._receipts.consumers(str(record.id))
+        statement = self._inbox.consumers(str(record.id))
         try:
             async with self._engine.connect() as connection:
                 return frozenset(await connection.scalars(statement))
         except Exception as error:
-            table = self._receipts.table.fullname
+            table = self._inbox.table.fullname
             raise Outage(f"table `{table}` cannot be read: {error_text(error)}") from error
 
     async def add(self, record: ClaimedRecord, handler: str) -> None:
         """Note that a handler is done with a record, in a transaction of its own."""
         try:
             async with self._engine.begin() as connection:
-                await connection.run_sync(self._receipts.note, str(record.id), handler)
+                await connection.run_sync(self._inbox.add, str(record.id), handler)
         except Exception:
             # The handler is done all the same. It is repeated only if the record is.
             log.warning("cannot note that %s is done with %s", handler, record.id, exc_info=True)
 
     async def take_back(self, record: ClaimedRecord, handler: str) -> None:
         """Forget that a handler is done with a record, however long it takes: else it would be."""
-        statement = self._receipts.delete(str(record.id), handler)
+        statement = self._inbox.delete(str(record.id), handler)
         while True:
             try:
                 async with self._engine.begin() as connection:
@@ -146,6 +150,6 @@ class Notes:
                 log.warning("cannot take back that %s is done with %s", handler, record.id)
                 await asyncio.sleep(TAKE_BACK_PAUSE)
 
-    def with_session(self, record: ClaimedRecord, handler: str) -> SessionNote:
+    def with_session(self, record: ClaimedRecord, handler: str, limit: TimeLimit) -> SessionNote:
         """Make a note that goes into the handler's own transaction."""
-        return SessionNote(self._receipts, str(record.id), handler)
+        return SessionNote(self._inbox, str(record.id), handler, limit)

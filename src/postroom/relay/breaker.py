@@ -1,34 +1,30 @@
-"""Outages: pause, try again with growing patience, resume. Nothing is counted against a record."""
+"""The circuit breaker: during an outage, pause, try again after growing pauses, resume."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
-from enum import StrEnum
+import random
+from collections.abc import Callable
+from typing import Literal
 
-from postroom.record import ClaimedRecord
-from postroom.relay.clock import Clock
+from postroom.clock import Clock
 
 logger = logging.getLogger("postroom.relay")
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
-
-
-class State(StrEnum):
-    """Whether deliveries may go out."""
-
-    CLOSED = "closed"
-    OPEN = "open"
-    PROBING = "probing"
+JITTER = 0.2
+"""The part of a pause that is left to chance, so that workers do not all return at once."""
 
 
 class Breaker:
-    """Guards one thing that can be away: the publisher's other end, or the database."""
+    """Guards something that can be unavailable: the publisher or the database.
 
-    def __init__(self, what: str, clock: Clock, changed: Callable[[], None]) -> None:
-        self.what = what
-        self.state = State.CLOSED
-        self.reason: str | None = None
+    Closed: all is well. Open: an outage, until `retry_at`. Half open: one delivery is tried.
+    """
+
+    def __init__(self, name: str, clock: Clock, changed: Callable[[], None]) -> None:
+        self.name = name
+        self.state: Literal["closed", "open", "half_open"] = "closed"
+        self.reason = ""
         self.retry_at = 0.0
         self._clock = clock
         self._changed = changed
@@ -36,115 +32,66 @@ class Breaker:
         self._since = 0.0
 
     @property
-    def closed(self) -> bool:
-        """Whether all is well, as far as anybody knows."""
-        return self.state is State.CLOSED
-
-    @property
-    def since(self) -> float | None:
-        """When the outage began, by the monotonic clock."""
-        return None if self.closed else self._since
+    def outage(self) -> tuple[str, float] | None:
+        """What is unavailable and why, and for how many seconds; None if all is well."""
+        if self.state == "closed":
+            return None
+        seconds = self._clock.monotonic() - self._since
+        return f"{self.name} is unavailable: {self.reason}", seconds
 
     def trip(self, reason: str) -> None:
-        """Note an outage; several reports of one do not make the pause longer."""
+        """Note an outage. Several reports of one outage do not make the pause longer."""
         now = self._clock.monotonic()
-        if self.state is State.OPEN and now < self.retry_at:
+        if self.state == "open" and now < self.retry_at:
             return
-        if self.closed:
+        if self.state == "closed":
             self._since, self._pause = now, 0.0
-            logger.warning("postroom: %s cannot be used, deliveries pause: %s", self.what, reason)
-        else:
-            logger.info("postroom: %s still cannot be used: %s", self.what, reason)
         self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * self._pause))
-        self.state, self.reason, self.retry_at = State.OPEN, reason, now + self._pause
+        pause = self._pause * random.uniform(1 - JITTER, 1)  # noqa: S311 - not a secret
+        # The first line of an outage is a warning, and each that gives another reason.
+        known = self.state != "closed" and reason == self.reason
+        level = logging.INFO if known else logging.WARNING
+        logger.log(
+            level,
+            "postroom: %s is unavailable (%s). Deliveries are paused; next try in %.1f s",
+            self.name,
+            reason.rstrip("."),
+            pause,
+        )
+        self.state, self.reason, self.retry_at = "open", reason, now + pause
         self._changed()
 
     def now(self) -> float:
-        """Give the time, by the clock that outages are measured with."""
+        """Return the time by the clock that pauses are measured with."""
         return self._clock.monotonic()
 
     def due(self) -> bool:
-        """Tell whether it is time to try again."""
-        return self.state is State.OPEN and self._clock.monotonic() >= self.retry_at
+        """Return whether it is time to try again."""
+        return self.state == "open" and self._clock.monotonic() >= self.retry_at
 
-    def probe(self) -> None:
-        """Note that it opened: one delivery will tell whether all is well."""
-        if self.state is State.OPEN:
-            self.state = State.PROBING
+    def retry_now(self) -> None:
+        """End the pause: whatever caused the outage may be over."""
+        if self.state == "open":
+            self.retry_at = self._clock.monotonic()
+            self._changed()
+
+    def half_open(self) -> None:
+        """Note that a connection was made: one delivery will tell whether all is well."""
+        if self.state == "open":
+            self.state = "half_open"
             self._changed()
 
     def reset(self) -> None:
         """Note that all is well."""
-        if self.closed:
-            return
-        away = self._clock.monotonic() - self._since
-        logger.warning(
-            "postroom: %s can be used again after %.1f s, deliveries resume", self.what, away
-        )
-        self.forget()
-        self._changed()
+        if self.state != "closed":
+            logger.warning(
+                "postroom: %s is available again after %.1f s. Deliveries resume",
+                self.name,
+                self._clock.monotonic() - self._since,
+            )
+            self.forget()
+            self._changed()
 
     def forget(self) -> None:
-        """Know nothing, as at the start."""
-        self.state, self.reason, self._pause = State.CLOSED, None, 0.0
-
-
-@dataclass(slots=True)
-class Death:
-    """What is known of a record that was on its way when the connection broke."""
-
-    times: int = 0
-    proven: int = 0
-    """How often others were answered in between: it was not an outage, then."""
-    answered: int = -1
-
-
-class Suspicion:
-    """Finds the record that breaks the connection for all: it can look like an outage.
-
-    What dies with the connection once goes out again as before; twice, alone. What then dies
-    alone twice more is to blame. A death counts only if others were answered since the last one.
-    """
-
-    ALONE = 2
-    GUILTY = 4
-    REMEMBERED = 10_000
-
-    def __init__(self) -> None:
-        self._deaths: dict[int, Death] = {}
-        self._answered = 0
-
-    def died(self, records: Iterable[ClaimedRecord]) -> list[ClaimedRecord]:
-        """Note records that were on their way when the connection broke; give the guilty ones."""
-        guilty = []
-        for record in records:
-            death = self._deaths.setdefault(record.position, Death())
-            death.times += 1
-            death.proven += self._answered > death.answered
-            death.answered = self._answered
-            if death.proven >= self.GUILTY:
-                guilty.append(record)
-                del self._deaths[record.position]
-        while len(self._deaths) > self.REMEMBERED:
-            del self._deaths[next(iter(self._deaths))]
-        return guilty
-
-    def answered(self, records: Collection[ClaimedRecord]) -> None:
-        """Note records that were answered, one way or the other: they broke nothing."""
-        self._answered += len(records)
-        if self._deaths:
-            for record in records:
-                self._deaths.pop(record.position, None)
-
-    def __bool__(self) -> bool:
-        return bool(self._deaths)
-
-    def alone(self, record: ClaimedRecord) -> bool:
-        """Tell whether a record has to travel alone."""
-        death = self._deaths.get(record.position)
-        return death is not None and death.proven >= self.ALONE
-
-    def times(self, record: ClaimedRecord) -> int:
-        """Count the deaths of a record, whoever was to blame."""
-        death = self._deaths.get(record.position)
-        return 0 if death is None else death.times
+        """Start anew, as if there had been no outage."""
+        self.state, self.reason, self._pause = "closed", "", 0.0

@@ -1,11 +1,27 @@
-"""How a relay is, for whoever asks: an endpoint, an operator, a test."""
+"""What a relay tells of itself: its health, and counts of what it has done."""
 
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+
+from postroom.record import ClaimedRecord
+from postroom.store.base import Attempt, Unattended, Verdict
+
+logger = logging.getLogger("postroom.relay")
+
+LOG_EVERY = 60.0
+ALL_REFUSED = 3
+"""A route counts as refused after so many refusals of its event type without a delivery ..."""
+REFUSED_FOR = 5.0
+"""... in so many seconds at least."""
+REMEMBERED = 300.0
+"""Seconds for which a refusal is held against its route."""
 
 
 class HealthStatus(StrEnum):
-    """Stopped: it does not run. Degraded: it runs, and waits for something to come back."""
+    """Stopped: it does not run. Degraded: it runs, and something keeps it from delivering."""
 
     OK = "ok"
     DEGRADED = "degraded"
@@ -14,9 +30,106 @@ class HealthStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """A relay's state, and why it is not well."""
+    """A relay's status, and the reason if it is not OK."""
 
     status: HealthStatus
     reason: str | None = None
     seconds: float | None = None
-    """For how long it has been degraded."""
+    """How long it has been degraded."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of what a relay has done."""
+
+    delivered: int = 0
+    retried: int = 0
+    postponed: int = 0
+    failed: int = 0
+    oldest: float = 0.0
+    """The longest time, in seconds, from the commit of a record to its delivery."""
+    refusals: dict[str, tuple[int, float, float, str]] = field(default_factory=dict, repr=False)
+    """By event type without a delivery since: how many, since when, the last when, and why."""
+    unattended: dict[str, tuple[str, float]] = field(default_factory=dict, repr=False)
+    """By worker that has missed its heartbeats: its partitions with work, and since when."""
+    _logged: tuple[float, tuple[int, int]] | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        rest = f"{self.retried} refused, {self.postponed} postponed, {self.failed} failed"
+        return f"{self.delivered} delivered, {rest}"
+
+    def add_delivery(self, record: ClaimedRecord, shift: timedelta) -> None:
+        """Count a delivery."""
+        self.delivered += 1
+        waited = datetime.now(UTC) + shift - record.created_at
+        self.oldest = max(self.oldest, waited.total_seconds())
+        if self.refusals:
+            self.refusals.pop(record.event_type, None)
+
+    def add_attempt(self, attempt: Attempt, now: float) -> None:
+        """Count an attempt that did not deliver."""
+        match attempt.verdict:
+            case Verdict.RETRY:
+                self.retried += 1
+            case Verdict.POSTPONED:
+                self.postponed += 1
+            case Verdict.FAILED:
+                self.failed += 1
+        event_type = attempt.record.record.event_type
+        count, since, *_ = self.refusals.get(event_type, (0, now))
+        self.refusals[event_type] = count + 1, since, now, attempt.reason or ""
+
+    def note_unattended(self, found: Iterable[Unattended], now: float) -> None:
+        """Note for whose partitions the relay waits; log it once for each worker."""
+        before, self.unattended = self.unattended, {}
+        for each in found:
+            since = before[each.worker][1] if each.worker in before else now
+            self.unattended[each.worker] = str(each), since
+            if each.worker not in before:
+                logger.warning("postroom: waits for %s", each)
+
+    def problem(self, now: float) -> tuple[str, float] | None:
+        """Return what keeps records from being delivered, and for how many seconds."""
+        for text, since in self.unattended.values():
+            return text, now - since
+        for event_type, (count, since, last, reason) in self.refusals.items():
+            if count >= ALL_REFUSED and last - since >= REFUSED_FOR and now - last < REMEMBERED:
+                return f"every {event_type} record is refused: {reason}", now - since
+        return None
+
+    def log_progress(self, now: float, *, busy: bool = False) -> None:
+        """Log, once a minute while there is work, what was done in that minute."""
+        done = self.delivered, self.retried + self.postponed + self.failed
+        if self._logged is None:
+            self._logged = now, done
+        since, before = self._logged
+        if now - since < LOG_EVERY:
+            return
+        self._logged = now, done
+        if busy or done != before:
+            delivered, refused = done[0] - before[0], done[1] - before[1]
+            logger.info(
+                "postroom: %d delivered, %d refused in %.0f s, oldest waited %.1f s",
+                delivered,
+                refused,
+                now - since,
+                self.oldest,
+            )
+        self.oldest = 0.0
+
+
+def log_attempt(attempt: Attempt) -> None:
+    """Log a record that was not delivered, once that is written."""
+    record, count, delay = attempt.record.record, attempt.retry_count, attempt.delay
+    about = {"record_id": str(record.id), "event_type": record.event_type}
+    match attempt.verdict:
+        case Verdict.FAILED:
+            reason = attempt.reason or "it was found at its limit"
+            text = "postroom: gave up on %s after %d attempts: %s"
+            logger.critical(text, record, count, reason, extra=about)
+        case Verdict.POSTPONED:
+            text = "postroom: %s is postponed, again in %s: %s"
+            logger.warning(text, record, delay, attempt.reason, extra=about)
+        case Verdict.RETRY:
+            text = "postroom: %s was refused (attempt %d), again in %s: %s"
+            logger.error(text, record, count, delay, attempt.reason, extra=about)

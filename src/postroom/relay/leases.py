@@ -1,55 +1,70 @@
-"""The leases of a lane, and until when, by its own clock, it may rely on them."""
+"""The leases that a worker holds, and until when it may rely on each. Pure: no I/O."""
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Set
 
-from postroom.record import PARTITIONS, ClaimedRecord
-from postroom.store.base import Lease
+from postroom.record import PARTITIONS
+from postroom.store.base import HeldRecord, Lease
 
 MARGIN = 0.2
 """The part of a lease, at its end, in which nothing new is started."""
 LINGER = 5.0
-"""Seconds for which a lease is kept after a record of its partition: the next is claimed sooner."""
-MOST = PARTITIONS // 2
-CAUTIOUS_AFTER = 2
-"""From so many crashes in a row on, the records of a partition go one by one."""
+"""Seconds for which a lease is kept after the last record of its partition."""
 
 
-class Leases:
-    """Decides; does no I/O."""
+class HeldLeases:
+    """Says what may be claimed and sent. The worker's own monotonic clock decides."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._usable = (1 - MARGIN) * seconds
         self._leases: dict[int, Lease] = {}
-        self._deadline = 0.0
+        self._deadlines: dict[int, float] = {}
         self._served: dict[int, float] = {}
         self._alone = False
-        self.retiring: frozenset[int] = frozenset()
-        self.cautious: set[int] = set()
-        """The partitions whose records go one by one."""
+        self.lock = asyncio.Lock()
+        """A poll and a heartbeat change the same rows: one at a time."""
+        self.surplus: frozenset[int] = frozenset()
+        """The partitions to release, because others are there to take them."""
 
     def __len__(self) -> int:
         return len(self._leases)
 
-    def renew(self, leases: Iterable[Lease], *, asked_at: float, seconds: float) -> None:
-        """Take what a poll gave; it counts from before the poll was sent."""
-        self._leases = {lease.partition: lease for lease in leases}
-        careful = (lease for lease in self._leases.values() if lease.crash_count >= CAUTIOUS_AFTER)
-        self.cautious = {lease.partition for lease in careful}
-        self._deadline = asked_at + (1 - MARGIN) * seconds
+    def __getitem__(self, partition: int) -> Lease | None:
+        return self._leases.get(partition)
 
-    def retire(self, share: int, use: Callable[[int], int]) -> None:
-        """Choose what to give up when others are there to take it: what is least in use."""
+    @property
+    def partitions(self) -> Set[int]:
+        """The partitions whose leases are held."""
+        return self._leases.keys()
+
+    def polled(self, leases: Iterable[Lease], *, asked_at: float) -> None:
+        """Hold what a poll returned; it counts from before the poll was sent."""
+        self._leases = {lease.partition: lease for lease in leases}
+        self._deadlines = dict.fromkeys(self._leases, asked_at + self._usable)
+
+    def renewed(self, tokens: Mapping[int, int], *, asked_at: float) -> None:
+        """Rely longer on what a heartbeat renewed."""
+        for partition, token in tokens.items():
+            lease = self._leases.get(partition)
+            if lease is not None and lease.token == token:
+                self._deadlines[partition] = max(
+                    self._deadlines[partition], asked_at + self._usable
+                )
+
+    def limit(self, share: int, use: Callable[[int], int]) -> None:
+        """Choose what to release for others: the partitions that are least in use."""
         self._alone = share >= PARTITIONS
         surplus = len(self._leases) - share
-        self.retiring = frozenset(sorted(self._leases, key=use)[: max(0, surplus)])
+        self.surplus = frozenset(sorted(self._leases, key=use)[: max(0, surplus)])
 
-    def serve(self, partitions: Iterable[int], now: float) -> None:
+    def served(self, partitions: Iterable[int], now: float) -> None:
         """Note that there was something to claim in these partitions."""
         self._served.update((partition, now) for partition in partitions)
 
     def lingering(self, now: float) -> set[int]:
-        """Give the partitions to keep because they had records a moment ago, if nobody else waits.
+        """Return the partitions to keep because they had records a moment ago.
 
-        With others there, a share of those that have work is all that one is to hold.
+        None if there are other workers: a worker is to hold only its share of those with work.
         """
         if not self._alone:
             return set()
@@ -57,41 +72,26 @@ class Leases:
 
     @property
     def are_most(self) -> bool:
-        """Whether what is committed next is likely to be in a partition that is leased."""
-        return self._alone and len(self._leases) >= MOST
+        """Whether the next record is likely to be in a partition that is leased already."""
+        return self._alone and len(self._leases) >= PARTITIONS // 2
 
-    def alive(self, now: float) -> bool:
-        """Tell whether anything new may be started."""
-        return now < self._deadline
+    def covers(self, record: HeldRecord, now: float) -> bool:
+        """Return whether a record may be sent: its lease is held, and not about to end."""
+        return self.holds(record) and now < self._deadlines[record.partition]
 
-    def covers(self, record: ClaimedRecord) -> bool:
-        """Tell whether a record was claimed under a lease that is held still."""
+    def holds(self, record: HeldRecord) -> bool:
+        """Return whether the lease that a record was claimed under is held still."""
         lease = self._leases.get(record.partition)
         return lease is not None and lease.token == record.token
 
-    def tokens(self) -> dict[int, int]:
-        """Give the partitions to claim from, with their tokens."""
+    def claimable(self, now: float) -> dict[int, int]:
+        """Return the partitions to claim from, with their tokens."""
         return {
-            lease.partition: lease.token
-            for lease in self._leases.values()
-            if lease.partition not in self.retiring
+            partition: lease.token
+            for partition, lease in self._leases.items()
+            if partition not in self.surplus and now < self._deadlines[partition]
         }
-
-    def crashes_of(self, record: ClaimedRecord) -> int:
-        """Count the crashes while this very record was being delivered alone."""
-        lease = self._leases.get(record.partition)
-        if lease is None or lease.suspect != record.position:
-            return 0
-        return lease.suspect_crashes
-
-    def calm(self, partition: int) -> None:
-        """Forget the crashes of a partition."""
-        if partition in self._leases:
-            token = self._leases[partition].token
-            self._leases[partition] = Lease(partition=partition, token=token)
-            self.cautious.discard(partition)
 
     def clear(self) -> None:
         """Hold nothing."""
-        self._leases, self._deadline, self.retiring = {}, 0.0, frozenset()
-        self.cautious = set()
+        self._leases, self._deadlines, self.surplus = {}, {}, frozenset()

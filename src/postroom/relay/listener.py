@@ -1,54 +1,134 @@
-"""Wakes the relay when another process has committed records. The poll stays the truth."""
+"""The listener: wakes the relay when another process has committed records.
+
+Polling alone is sufficient. Notifications only reduce latency.
+"""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom.errors import error_text
-from postroom.store.listen import listen
-from postroom.store.open import with_own_pool
+from postroom.clock import Clock
+from postroom.store.errors import describe
+from postroom.store.postgres import is_behind_pgbouncer
 
 logger = logging.getLogger("postroom.relay")
 
-FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 30.0
+FIRST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 30.0
+CHECK_EVERY: Final = 300.0
+"""Seconds after which a silent connection is asked whether it is still there."""
+CHECK_WITHIN: Final = 10.0
+GRACE: Final = 2.0
+"""Seconds for the listener to begin, and to end."""
+
+Wake = Callable[[], object]
 
 
-class Listener:
-    """Listens for as long as the relay runs; a connection that is lost is made again."""
+def can_listen(engine: object) -> bool:
+    """Return whether this database has notifications."""
+    drivers = ("asyncpg", "psycopg", "psycopg_async")
+    return isinstance(engine, AsyncEngine) and engine.dialect.driver in drivers
 
-    def __init__(self, engine: AsyncEngine, channel: str, wake: Callable[[], None]) -> None:
-        self._engine = engine
-        self._channel = channel
-        self._wake = wake
-        self._pause = 0.0
-        self.tried = asyncio.Event()
-        """Whether it listens, or has found that it cannot."""
 
-    async def run(self) -> None:
-        """Listen until cancelled."""
-        engine = with_own_pool(self._engine)
+@asynccontextmanager
+async def listening(
+    engine: AsyncEngine, channel: str | None, wake: Wake, clock: Clock
+) -> AsyncIterator[None]:
+    """Have other processes wake the relay for as long as the block lasts, if there is a channel."""
+    if channel is None:
+        yield
+        return
+    tried = asyncio.Event()
+    task = asyncio.create_task(_wake_on_notify(engine, channel, wake, tried))
+    try:
+        await clock.wait(tried, GRACE)
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task], timeout=GRACE)
+
+
+async def _wake_on_notify(
+    engine: AsyncEngine, channel: str, wake: Wake, tried: asyncio.Event
+) -> None:
+    """Call `wake` for each notification, until cancelled; reconnect after a lost connection.
+
+    Sets `tried` once it listens, or has found that it cannot.
+    """
+    pause = 0.0
+
+    def heard() -> None:
+        nonlocal pause
+        pause = 0.0
+        tried.set()
+        wake()
+
+    try:
+        while True:
+            reason = "the connection was lost"
+            try:
+                if await is_behind_pgbouncer(engine):
+                    logger.warning(
+                        "postroom: behind PgBouncer no notification arrives; the relay only polls."
+                        " Set listen=None to say so, or connect to PostgreSQL directly"
+                    )
+                    return
+                await _listen(engine, channel, heard)
+            except Exception as error:
+                reason = describe(error)
+            if not pause:
+                logger.warning("postroom: cannot listen for commits, only polls: %s", reason)
+            tried.set()
+            pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * pause))
+            await asyncio.sleep(pause)
+    finally:
+        tried.set()
+        await engine.dispose()
+
+
+async def _listen(engine: AsyncEngine, channel: str, heard: Wake) -> None:
+    """Call `heard` at once and for each notification; return or raise when the connection ends."""
+    async with _connection(engine) as connection:
+        if engine.dialect.driver == "asyncpg":
+            await _listen_by_asyncpg(connection, channel, heard)
+        else:
+            name = engine.dialect.identifier_preparer.quote_identifier(channel)
+            await _listen_by_psycopg(connection, name, heard)
+
+
+@asynccontextmanager
+async def _connection(engine: AsyncEngine) -> AsyncIterator[Any]:
+    async with engine.connect() as connection:
+        autocommit = await connection.execution_options(isolation_level="AUTOCOMMIT")
         try:
-            while True:
-                await self._listen(engine)
-                await asyncio.sleep(self._pause)
+            yield (await autocommit.get_raw_connection()).driver_connection
         finally:
-            await engine.dispose()
+            await connection.invalidate()  # it listens: nobody else is to use it
 
-    async def _listen(self, engine: AsyncEngine) -> None:
-        reason = "the connection was lost"
+
+async def _listen_by_asyncpg(connection: Any, channel: str, heard: Wake) -> None:
+    lost = asyncio.Event()
+    connection.add_termination_listener(lambda _: lost.set())
+    await connection.add_listener(channel, lambda *_: heard())
+    heard()
+    while not lost.is_set():
         try:
-            await listen(engine, self._channel, self._told)
-        except Exception as error:
-            reason = error_text(error)
-        if not self._pause:
-            logger.warning("postroom: cannot hear of commits, only poll for them: %s", reason)
-        self.tried.set()
-        self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * self._pause))
+            async with asyncio.timeout(CHECK_EVERY):
+                await lost.wait()
+        except TimeoutError:
+            await connection.execute("SELECT 1", timeout=CHECK_WITHIN)
 
-    def _told(self) -> None:
-        self._pause = 0.0
-        self.tried.set()
-        self._wake()
+
+async def _listen_by_psycopg(connection: Any, channel: str, heard: Wake) -> None:
+    await connection.set_autocommit(True)
+    await connection.execute(f"LISTEN {channel}")
+    heard()
+    while not connection.closed:
+        async for _ in connection.notifies(timeout=CHECK_EVERY):
+            heard()
+        async with asyncio.timeout(CHECK_WITHIN):
+            await connection.execute("SELECT 1")

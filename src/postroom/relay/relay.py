@@ -1,4 +1,4 @@
-"""The relay: takes what was committed, delivers it, and writes down how it went."""
+"""The relay: delivers what an application has committed. Starts the loop, and ends it."""
 
 import asyncio
 import logging
@@ -7,57 +7,52 @@ import socket
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from functools import partial
 from typing import Any, Self
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom.errors import ConfigurationError, error_text
+from postroom.capture.notify import CHANNEL
+from postroom.clock import Clock
+from postroom.errors import ConfigurationError, Outage, error_text
 from postroom.identity import uuid7
 from postroom.outbox import Outbox
-from postroom.publishers.base import Publisher
+from postroom.publishers.base import Publisher, ReportsOutages
 from postroom.relay.breaker import Breaker
-from postroom.relay.cleaner import Cleaner
-from postroom.relay.clock import Clock, SystemClock
-from postroom.relay.health import Health, HealthStatus
-from postroom.relay.lane import Lane
-from postroom.relay.listener import Listener
-from postroom.relay.office import Office, Tally
+from postroom.relay.cleaner import clean, clean_regularly
+from postroom.relay.health import Health, HealthStatus, Tally
+from postroom.relay.heartbeat import beat, run_until_first_ends
+from postroom.relay.listener import can_listen, listening
+from postroom.relay.loop import Loop
+from postroom.relay.opening import open_publisher
 from postroom.relay.retry import RetrySchedule
 from postroom.relay.settings import OnFailed, RelaySettings
-from postroom.relay.trouble import database_outage
-from postroom.store.base import Store
-from postroom.store.listen import can_listen
-from postroom.store.notify import CHANNEL
-from postroom.store.open import store_for, with_own_pool
+from postroom.store.database import LEASE, own_engine
+from postroom.store.errors import database_outage, describe
+from postroom.store.store import Store
 
 logger = logging.getLogger("postroom.relay")
 
 CLOSE_WITHIN = 10.0
-"""Seconds for a publisher to close in."""
-LISTENER_GRACE = 2.0
-"""Seconds for the listener to begin in, and to hang up."""
-CLEANER_GRACE = 5.0
-"""Seconds for the clean-up to end a batch in."""
+"""Seconds for a publisher to close, and for the connections to the database."""
 
 
 class OutboxRelay:
     """Delivers the records of an outbox: at least once, and in order per key.
 
-    Any number of relays may run, in any number of processes. What they are told:
+    Any number of relays may run, in any number of processes.
 
     - `poll_interval`: how often to look for records; a commit in this process wakes it at once
-    - `listen`: the channel on which other processes tell of theirs (`Outbox.notify_workers`); None
-      only polls, for a database behind PgBouncer
-    - `batch_size`: how many records to claim at a time
-    - `lanes`: how many claims to have under way at once; one is enough for most
+    - `listen`: the channel on which other processes tell of their commits
+      (`Outbox.notify_workers`); None only polls, for a database behind PgBouncer
+    - `batch_size`: the relay claims more records when it has room for so many
     - `retry`: when a refused record is tried again; its own `max_retries` ends that
-    - `on_failed`: whether a failed record holds back the later ones of its key ("hold"), until
-      somebody retries, skips or discards it, or not ("continue")
-    - `lease`: how long a worker that died keeps others waiting; a delivery may take longer
-    - `grace`: how long `stop` waits for what is on its way
+    - `on_failed`: whether a failed record blocks the later ones of its key ("hold"), until it is
+      retried, skipped or discarded, or not ("continue")
+    - `lease`: how long the partitions of a worker that died wait for another one; a delivery may
+      take longer
+    - `grace`: how long `stop` waits for what is in flight
     - `retention`: how long delivered records are kept; None for ever, zero not at all
-    - `max_crashes`: how often a record may kill the process, once it is the suspect
+    - `max_crashes`: how often a record may kill the process before it fails
     """
 
     def __init__(
@@ -69,20 +64,18 @@ class OutboxRelay:
         poll_interval: timedelta = timedelta(seconds=30),
         listen: str | None = CHANNEL,
         batch_size: int = 100,
-        lanes: int = 1,
         retry: RetrySchedule | None = None,
         on_failed: OnFailed = "hold",
-        lease: timedelta = timedelta(seconds=30),
+        lease: timedelta = LEASE,
         grace: timedelta = timedelta(seconds=30),
         retention: timedelta | None = timedelta(days=7),
         max_crashes: int = 3,
         clock: Clock | None = None,
     ) -> None:
-        settings = RelaySettings(
+        self.settings = RelaySettings(
             poll_interval=poll_interval,
             listen=listen if can_listen(engine) else None,
             batch_size=batch_size,
-            lanes=lanes,
             retry=retry or RetrySchedule.backoff(),
             on_failed=on_failed,
             lease=lease,
@@ -90,69 +83,36 @@ class OutboxRelay:
             retention=retention,
             max_crashes=max_crashes,
         )
-        self._clock = clock or SystemClock()
-        self._make_store = partial(
-            store_for,
-            tables=outbox.tables,
-            keep_delivered=settings.keep_delivered,
-            shift=self._clock.shift,
-        )
-        self.store: Store = self._make_store(engine)
-        """For people: what is there, retry, skip, discard."""
-        self._office = Office(
-            outbox=outbox,
-            engine=engine,
-            store=self.store,
-            publisher=publisher,
-            settings=settings,
-            clock=self._clock,
-            way_out=Breaker("the way out", self._clock, self._changed),
-            database=Breaker("the database", self._clock, self._changed),
-            changed=self._changed,
-        )
-        self._engine = engine
-        self._lanes: list[Lane] = []
+        self.outbox, self.engine, self.publisher = outbox, engine, publisher
+        self._clock = clock or Clock()
+        self.store = self._store(engine)
+        """For operators: counts, retry, skip, discard."""
+        self._publisher_breaker = Breaker("the publisher", self._clock, self._look)
+        self._database_breaker = Breaker("the database", self._clock, self._look)
+        self._tally = Tally()
+        self._loop: Loop | None = None
         self._failure: str | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping = asyncio.Event()
-        self._ended = asyncio.Event()
-
-    @property
-    def outbox(self) -> Outbox:
-        """Whose records it delivers."""
-        return self._office.outbox
-
-    @property
-    def engine(self) -> AsyncEngine:
-        """Of the database that they are in."""
-        return self._engine
-
-    @property
-    def publisher(self) -> Publisher:
-        """The way out."""
-        return self._office.publisher
-
-    @property
-    def settings(self) -> RelaySettings:
-        """What it was told."""
-        return self._office.settings
+        self._event_loop: asyncio.AbstractEventLoop | None = None
+        self._stopping, self._ended = asyncio.Event(), asyncio.Event()
 
     @property
     def health(self) -> Health:
-        """How it is."""
-        if self._loop is None:
+        """The relay's current health."""
+        if self._event_loop is None:
             return Health(status=HealthStatus.STOPPED, reason=self._failure)
-        for breaker in (self._office.database, self._office.way_out):
-            if breaker.since is not None:
-                seconds = self._clock.monotonic() - breaker.since
-                reason = f"{breaker.what} cannot be used: {breaker.reason}"
-                return Health(status=HealthStatus.DEGRADED, reason=reason, seconds=seconds)
+        problems = [
+            self._database_breaker.outage,
+            self._publisher_breaker.outage,
+            self._tally.problem(self._clock.monotonic()),
+        ]
+        for reason, seconds in filter(None, problems):
+            return Health(status=HealthStatus.DEGRADED, reason=reason, seconds=seconds)
         return Health(status=HealthStatus.OK)
 
     @property
     def idle(self) -> bool:
         """Whether it runs, and found nothing to deliver when it last looked."""
-        return bool(self._lanes) and all(lane.idle for lane in self._lanes)
+        return self._loop is not None and self._loop.idle
 
     async def run(self) -> None:
         """Deliver until `stop` is called, or the task is cancelled.
@@ -161,23 +121,23 @@ class OutboxRelay:
         as they have to be.
         """
         self._begin()
-        lanes = [Lane(self._office, self._worker(each)) for each in range(self.settings.lanes)]
-        cleaner = Cleaner(self._office.store, self._clock, self.settings.retention)
-        unsubscribe = self._office.outbox.on_commit(self.wake)
+        unsubscribe = self.outbox.on_commit(self.wake)
         try:
             await self._open_store()
-            await self._office.open_publisher()
-            if self._stopping.is_set():
-                return  # it was waiting for something to come up, and need not any more
-            self._lanes = lanes
-            async with self._listening():
-                await self._run_all(lanes, cleaner)
+            await self._open_publisher()
+            if not self._stopping.is_set():
+                self._loop = self._make_loop()
+                cleaner = clean_regularly(self._own_store, self._clock, self.settings.retention)
+                engine, channel = self._own_engine(), self.settings.listen
+                async with listening(engine, channel, self._wake, self._clock):
+                    await self._run_loop(self._loop, cleaner)
         except Exception as error:
             self._failure = error_text(error)
             raise
         finally:
             unsubscribe()
             await self._end()
+            logger.info("postroom: the relay has stopped: %s", self._tally)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
@@ -191,145 +151,144 @@ class OutboxRelay:
             await task
 
     async def run_once(self) -> Tally:
-        """Deliver everything that may leave now, and return; raises what stands in the way.
+        """Deliver everything that may be sent now, and return; raises what prevents that.
 
-        What is refused is tried again in a later run, unless its schedule says at once.
+        A refused record is tried again in a later run, unless its schedule says at once.
         """
         self._begin()
-        before = self._office.tally
-        self._office.tally = Tally()
+        before, self._tally = self._tally, Tally()
         try:
-            await self._office.store.open()
-            await self._office.publisher.open(self._office.outbox, self._engine)
-            self._lanes = [Lane(self._office, self._worker(0), drain=True)]
+            await self._own_store.open()
+            await self.publisher.open(self.outbox, self.engine)
+            self._loop = self._make_loop(drain=True)
             if not self._stopping.is_set():
-                await self._lanes[0].run()
-            return self._office.tally
+                await self._run_loop(self._loop)
+            return self._tally
         finally:
-            self._office.tally = before
+            self._tally = before
             await self._end()
 
     async def clean(self) -> int:
-        """Clean up once, as it does by itself while it runs; gives how many records are gone."""
-        return await Cleaner(self.store, self._clock, self.settings.retention).clean()
+        """Clean up once, as it does by itself while it runs; return how many records are gone."""
+        return await clean(self.store, self.settings.retention)
 
     async def stop(self) -> None:
-        """Claim nothing more, finish what is on its way within the grace period, and end `run`."""
-        if self._loop is None:
+        """Claim nothing more, finish what is in flight within the grace period, and end `run`."""
+        if self._event_loop is None:
             return
         self._stopping.set()
-        for lane in self._lanes:
-            lane.stop()
+        if self._loop is not None:
+            self._loop.stop()
         await self._ended.wait()
 
     def wake(self) -> None:
         """Have it look for records now. May be called from any thread."""
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._wake_lanes)
+        event_loop = self._event_loop
+        if event_loop is not None and not event_loop.is_closed():
+            event_loop.call_soon_threadsafe(self._wake)
 
-    def _wake_lanes(self) -> None:
-        for lane in self._lanes:
-            lane.wake()
+    def _wake(self) -> None:
+        if self._loop is not None:
+            self._loop.wake()
 
-    def _changed(self) -> None:
-        for lane in self._lanes:
-            lane.poke()
+    def _look(self) -> None:
+        if self._loop is not None:
+            self._loop.look()
 
-    def _worker(self, lane: int) -> str:
-        return f"{socket.gethostname()[:100]}:{os.getpid()}:{lane}:{uuid7().hex[-12:]}"
+    def _store(self, engine: AsyncEngine) -> Store:
+        return Store(
+            engine,
+            self.outbox.tables,
+            keep_delivered=self.settings.keep_delivered,
+            lease=self.settings.lease,
+            shift=self._clock.shift,
+        )
+
+    def _own_engine(self) -> AsyncEngine:
+        engine = own_engine(self.engine, self.outbox.tables, self.settings.lease)
+        self._engines.append(engine)
+        return engine
 
     def _begin(self) -> None:
-        if self._loop is not None:
+        if self._event_loop is not None:
             raise ConfigurationError("this relay is running already. Make another one.")
-        self._loop = asyncio.get_running_loop()
+        self._event_loop = asyncio.get_running_loop()
         self._failure = None
-        self._stopping, self._ended = asyncio.Event(), asyncio.Event()  # of this very loop
-        self._own_engine = with_own_pool(self._engine)
-        self._office.store = self._make_store(self._own_engine)
+        self._stopping, self._ended = asyncio.Event(), asyncio.Event()  # of this event loop
+        self._opening: asyncio.Task[None] | None = None
+        self._engines: list[AsyncEngine] = []
+        self._own_store = self._store(self._own_engine())
+        if isinstance(self.publisher, ReportsOutages):
+            self.publisher.watch(self._publisher_changed)
+
+    def _make_loop(self, *, drain: bool = False) -> Loop:
+        return Loop(
+            store=self._own_store,
+            publisher=self.publisher,
+            settings=self.settings,
+            clock=self._clock,
+            worker=f"{socket.gethostname()[:100]}:{os.getpid()}:{uuid7().hex[-12:]}",
+            publisher_breaker=self._publisher_breaker,
+            database_breaker=self._database_breaker,
+            tally=self._tally,
+            reopen=self._reopen_publisher,
+            drain=drain,
+        )
 
     async def _end(self) -> None:
-        self._lanes = []
+        self._loop = None
+        if self._opening is not None:
+            self._opening.cancel()
         try:
             async with asyncio.timeout(CLOSE_WITHIN):
-                await self._office.publisher.close()
+                await self.publisher.close()
+                for engine in self._engines:
+                    await engine.dispose()
         except TimeoutError:
-            logger.warning("postroom: the publisher did not close within %.0f s", CLOSE_WITHIN)
+            logger.warning("postroom: connections did not close within %.0f s", CLOSE_WITHIN)
         finally:
-            await self._own_engine.dispose()
-            self._office.way_out.forget()
-            self._office.database.forget()
-            self._loop = None
+            self._publisher_breaker.forget()
+            self._database_breaker.forget()
+            self._event_loop = None
             self._ended.set()
 
     async def _open_store(self) -> None:
-        """Check the tables; wait for a database that is away."""
-        database = self._office.database
+        """Check the tables; wait for a database that is unavailable."""
+        breaker = self._database_breaker
         while not self._stopping.is_set():
             try:
-                await self._office.store.open()
+                await self._own_store.open()
             except Exception as error:
                 if not database_outage(error):
                     raise
-                database.trip(error_text(error))
-                await self._clock.wait(self._stopping, database.retry_at - self._clock.monotonic())
+                breaker.trip(describe(error))
+                await self._clock.wait(self._stopping, breaker.retry_at - self._clock.monotonic())
             else:
-                database.reset()
+                breaker.reset()
                 return
 
-    @asynccontextmanager
-    async def _listening(self) -> AsyncIterator[None]:
-        """Have other processes wake it, if they can: from before the first poll on."""
-        channel = self.settings.listen
-        if channel is None:
-            yield
-            return
-        listener = Listener(self._engine, channel, self._wake_lanes)
-        task = asyncio.create_task(listener.run())
-        try:
-            await self._clock.wait(listener.tried, LISTENER_GRACE)
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait([task], timeout=LISTENER_GRACE)
+    def _open_publisher(self) -> Coroutine[Any, Any, None]:
+        return open_publisher(self.publisher, self.outbox, self.engine, self._publisher_breaker)
 
-    async def _run_all(self, lanes: list[Lane], cleaner: Cleaner) -> None:
-        """Run lanes and cleaner until all have stopped; the first that fails stops the others."""
-        if self._stopping.is_set():
-            return
-        work: list[Coroutine[Any, Any, None]] = [lane.run() for lane in lanes]
-        tasks = [asyncio.create_task(each) for each in work]
-        cleaning = asyncio.create_task(cleaner.run())
-        try:
-            await asyncio.wait([*tasks, cleaning], return_when=asyncio.FIRST_COMPLETED)
-            cleaner.stop()
-            for lane in lanes:
-                lane.stop()
-            await asyncio.wait(tasks)
-            await asyncio.wait([cleaning], timeout=CLEANER_GRACE)
-        finally:
-            for task in (*tasks, cleaning):
-                task.cancel()
-            await asyncio.gather(*tasks, cleaning, return_exceptions=True)
-        for task in (*tasks, cleaning):
-            if not task.cancelled() and (error := task.exception()):
-                raise error
+    def _reopen_publisher(self) -> bool:
+        """Open the publisher again, beside the loop, if it is time; return whether that goes on."""
+        if self._opening is not None and self._opening.done():
+            self._opening.result()  # raises what waiting cannot cure
+            self._opening = None
+        if self._opening is None and self._publisher_breaker.due():
+            self._opening = asyncio.create_task(self._open_publisher())
+            self._opening.add_done_callback(lambda _: self._look())
+        return self._opening is not None
 
+    def _publisher_changed(self, outage: Outage | None) -> None:
+        """Note what a publisher reports by itself, also when there is nothing to deliver."""
+        if outage is not None and self._event_loop is not None:
+            self._publisher_breaker.trip(str(outage))
+        else:
+            self._publisher_breaker.retry_now()
 
-class OutboxEventPublisher(OutboxRelay):
-    """A relay with the habits of a background service: every 5 seconds, and it never gives up.
-
-    Records fail all the same at a `max_retries` of their own: `Outbox(…, max_retries=None)` gives
-    them none.
-    """
-
-    def __init__(
-        self,
-        outbox: Outbox,
-        engine: AsyncEngine,
-        publisher: Publisher,
-        *,
-        poll_interval: timedelta = timedelta(seconds=5),
-        **options: Any,
-    ) -> None:
-        super().__init__(outbox, engine, publisher, poll_interval=poll_interval, **options)
+    async def _run_loop(self, loop: Loop, *beside: Coroutine[Any, Any, None]) -> None:
+        """Run a loop with its heartbeat; if what runs beside it fails, the loop ends too."""
+        store = self._store(self._own_engine())
+        heart = beat(loop, store, self.settings, self._clock, self._database_breaker)
+        await run_until_first_ends(loop.run(), heart, *beside, stop=loop.stop)

@@ -1,27 +1,19 @@
-"""When a record that was refused is tried again: data, and one small decision about it."""
+"""Retry schedules: the delays after each refusal, as data."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
 from postroom.errors import ConfigurationError
-from postroom.publishers.base import Postponed, Refused
-from postroom.record import ClaimedRecord
-from postroom.store.base import Attempt
 
 NEXT_POLL: Final = None
-"""A delay: until the relay polls next."""
-POSTPONED: Final = timedelta(seconds=30)
-"""How long a record waits that cannot be delivered, through no fault of its own."""
+"""A delay: until the next poll."""
 LONGEST: Final = timedelta(days=3653)
-MOST_RETRIES: Final = 2**31 - 1  # what the column holds
-FOUND_EXHAUSTED: Final = Refused("", permanent=True)
-"""For a record that was at its limit before it was tried: what its row says of it is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetrySchedule:
-    """The delay after each refusal in turn; then the record fails, or repeats the last for ever.
+    """The delay after each refusal in turn. After the last one the record fails, or repeats it.
 
     A record's own `max_retries` wins over where the schedule ends.
     """
@@ -29,7 +21,7 @@ class RetrySchedule:
     delays: tuple[timedelta | None, ...]
     forever: bool = False
     end: int | None = None
-    """How many refusals are one too many, if not one more than there are delays."""
+    """The record fails on this refusal, if not on the one after the last delay."""
 
     def __post_init__(self) -> None:
         delays = [delay for delay in self.delays if delay is not None]
@@ -60,13 +52,13 @@ class RetrySchedule:
         return cls.seconds(0, 1, 2, 5, 15, 60, 300, 900, forever=True)
 
     def ending_after(self, refusals: int) -> "RetrySchedule":
-        """Give the same schedule with another end, for records without a limit of their own."""
+        """Return the same schedule with another end, for records without a limit of their own."""
         if refusals < 1:
-            raise ConfigurationError(f"a record fails after {refusals} refusals? One at least.")
+            raise ConfigurationError("a record fails after 1 refusal or more.")
         return replace(self, end=refusals)
 
     def limit(self, max_retries: int | None) -> int | None:
-        """Give how many refusals are one too many, for a record with this limit of its own."""
+        """Return the number of the refusal that fails a record; None if it never fails."""
         if max_retries is not None:
             return max_retries
         if self.end is not None:
@@ -74,45 +66,6 @@ class RetrySchedule:
         return None if self.forever else len(self.delays) + 1
 
     def delay(self, refusals: int, poll_interval: timedelta) -> timedelta:
-        """Give how long to wait after so many refusals."""
+        """Return how long to wait after so many refusals."""
         delay = self.delays[min(refusals, len(self.delays)) - 1]
         return poll_interval if delay is NEXT_POLL else delay
-
-
-def judge(
-    record: ClaimedRecord,
-    refused: Refused,
-    schedule: RetrySchedule,
-    *,
-    poll_interval: timedelta,
-    holds_failed: bool,
-) -> Attempt:
-    """Decide what becomes of a record that was refused: tried again, and when, or failed."""
-    tried = 0 if refused is FOUND_EXHAUSTED else 1
-    count = min(max(record.retry_count, 0) + tried, MOST_RETRIES)
-    limit = schedule.limit(record.max_retries)
-    failed = refused.permanent or (limit is not None and count >= limit)
-    return Attempt(
-        record=record,
-        reason=refused.reason,
-        retry_count=count,
-        delay=None if failed else schedule.delay(count, poll_interval),
-        holds=holds_failed or not failed,
-    )
-
-
-def postpone(record: ClaimedRecord, postponed: Postponed) -> Attempt:
-    """Have a record wait that cannot be delivered now: nothing is counted against it."""
-    return Attempt(
-        record=record,
-        reason=postponed.reason,
-        retry_count=record.retry_count,
-        delay=POSTPONED,
-        holds=True,
-    )
-
-
-def exhausted(record: ClaimedRecord, schedule: RetrySchedule) -> bool:
-    """Tell whether a record was found at its limit already."""
-    limit = schedule.limit(record.max_retries)
-    return limit is not None and record.retry_count >= max(limit, 1)

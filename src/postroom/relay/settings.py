@@ -1,12 +1,13 @@
-"""What a relay is told, checked where it is told."""
+"""The settings of a relay, checked when it is made."""
 
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, get_args
 
+from postroom.capture.notify import check_channel
 from postroom.errors import ConfigurationError
 from postroom.relay.retry import RetrySchedule
-from postroom.store.notify import check_channel
+from postroom.store.database import HEARTBEAT
 
 OnFailed = Literal["hold", "continue"]
 ZERO = timedelta()
@@ -14,12 +15,11 @@ ZERO = timedelta()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelaySettings:
-    """See `OutboxRelay`."""
+    """The settings of a relay; `OutboxRelay` explains them."""
 
     poll_interval: timedelta
     listen: str | None
     batch_size: int
-    lanes: int
     retry: RetrySchedule
     on_failed: OnFailed
     lease: timedelta
@@ -30,22 +30,27 @@ class RelaySettings:
     def __post_init__(self) -> None:
         for name in ("poll_interval", "lease"):
             if getattr(self, name) <= ZERO:
-                raise ConfigurationError(f"{name} is {getattr(self, name)}: give it some time.")
-        for name in ("batch_size", "lanes", "max_crashes"):
+                raise ConfigurationError(f"{name} must be greater than zero.")
+        for name in ("batch_size", "max_crashes"):
             if getattr(self, name) < 1:
-                raise ConfigurationError(f"{name} is {getattr(self, name)}. It is 1 or more.")
+                raise ConfigurationError(f"{name} must be 1 or more.")
         for name in ("grace", "retention"):
             if (getattr(self, name) or ZERO) < ZERO:
-                raise ConfigurationError(f"{name} is {getattr(self, name)}: it cannot be negative.")
+                raise ConfigurationError(f"{name} must not be negative.")
         if self.listen is not None:
             check_channel(self.listen)
         if self.on_failed not in get_args(OnFailed):
             raise ConfigurationError(f"on_failed is {self.on_failed!r}: 'hold' or 'continue'.")
 
     @property
-    def capacity(self) -> int:
-        """How many records a lane holds: on their way, next of their keys, and to be settled."""
-        return 4 * self.batch_size
+    def heartbeat(self) -> float:
+        """The seconds between heartbeats."""
+        return min(HEARTBEAT, self.lease.total_seconds() / 4)
+
+    @property
+    def database_seconds(self) -> float:
+        """The seconds that the database may take for one turn of the loop."""
+        return max(10.0, self.lease.total_seconds())
 
     @property
     def keep_delivered(self) -> bool:

@@ -1,12 +1,11 @@
-"""The seam between the relay and the database: who may deliver what, and how it went."""
+"""The values that pass between the relay and the store: leases, claims, settlements."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Protocol
-from uuid import UUID
+from datetime import datetime, timedelta
+from enum import StrEnum
 
-from postroom.record import PARTITIONS, ClaimedRecord
+from postroom.record import PARTITIONS, ClaimedRecord, Key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,152 +14,136 @@ class Lease:
 
     partition: int
     token: int
-    """Grows with each holder: what an earlier one writes about failures is turned away."""
+    """Grows with each holder, so that refusals written by an earlier holder are turned away."""
     crash_count: int = 0
-    """How often in a row the lease ran out instead of being given back."""
+    """How many holders in a row died."""
     suspect: int | None = None
-    """The record that was being delivered alone when it ran out, by position."""
+    """The position of the record that was being delivered alone when the last holder died."""
     suspect_crashes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unattended:
+    """Partitions with work whose holder has not shown up for two heartbeats."""
+
+    worker: str
+    partitions: int
+    until: datetime
+
+    def __str__(self) -> str:
+        some = f"{self.partitions} partition{'s' if self.partitions > 1 else ''}"
+        return f"{some} with work leased to worker {self.worker} until {self.until:%H:%M:%S}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Poll:
-    """What a worker holds now."""
+    """The leases that a worker holds after a poll, and what it should know of the others."""
 
     leases: tuple[Lease, ...] = ()
     waiting: int = 0
-    """In how many partitions there is work, whoever holds them."""
+    """How many partitions have work, whoever holds them."""
     share: int = PARTITIONS
-    """How many it should hold, now that others are there to take the rest."""
+    """How many partitions the worker should hold, so that others can take the rest."""
     next_due: timedelta | None = None
-    """How long until a record that waits for its time may leave."""
+    """The time until the next delayed or retried record may be sent."""
+    unattended: tuple[Unattended, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class HeldRecord:
+    """A claimed record with what the relay alone knows of it; publishers get `record`."""
+
+    record: ClaimedRecord
+    token: int
+    """Of the lease that it was claimed under."""
+    fault: str | None = None
+    """Why the row cannot be read as a record; None for a good one."""
+    blocks_key: bool = False
+    """Whether the database holds back later records of its key until this one is settled."""
+    position: int = field(init=False)
+    partition: int = field(init=False)
+    key: Key | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.position, self.partition = self.record.position, self.record.partition
+        self.key = self.record.key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """Records to deliver, each key's in order."""
 
-    records: tuple[ClaimedRecord, ...]
-    more: frozenset[int]
+    records: tuple[HeldRecord, ...]
+    more: frozenset[int] = frozenset()
     """The partitions that may have more."""
+    reached: Mapping[int, int] = field(default_factory=dict)
+    """By partition: the position up to which everything that is ready was read."""
+
+
+class Verdict(StrEnum):
+    """What becomes of a record that was not delivered."""
+
+    RETRY = "retry"
+    """It was refused, which counts as an attempt. It is tried again after a delay."""
+    POSTPONED = "postponed"
+    """It cannot be delivered now, which is not its fault. It is tried again; nothing is counted."""
+    FAILED = "failed"
+    """It was refused for the last time, until an operator retries it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """A record that was refused: tried again after `delay`, or failed where that is None."""
+    """An attempt to deliver a record that did not succeed, and what follows from it."""
 
-    record: ClaimedRecord
-    reason: str
+    record: HeldRecord
+    verdict: Verdict
+    reason: str | None
+    """None leaves the error message of the row as it is."""
     retry_count: int
-    delay: timedelta | None
-    holds: bool = True
+    delay: timedelta = timedelta()
+    """The time until the next attempt; not used for a record that failed."""
+    blocks_key: bool = True
     """Whether later records of its key wait for it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Settlement:
-    """How deliveries went. Facts (delivered) stand; the rest needs the lease they began under.
+    """The results of deliveries.
 
-    Whoever is not sure of the lease any more marks a delivered record as a gate: the next holder
-    may have made it one.
+    Delivered records are written whoever holds the lease now. The rest is written only under the
+    lease that the delivery began under. A worker that is not sure of its lease sets `blocks_key`
+    on a delivered record, because the next holder may have blocked the key.
     """
 
-    delivered: list[ClaimedRecord] = field(default_factory=list)
-    refused: list[Attempt] = field(default_factory=list)
-    slow: list[ClaimedRecord] = field(default_factory=list)
-    """Still on their way: have the database keep back the later ones of their keys meanwhile."""
+    delivered: list[HeldRecord] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    slow: list[HeldRecord] = field(default_factory=list)
+    """Not settled yet: the database is to park the later records of their keys."""
 
-    def __bool__(self) -> bool:
-        return bool(self.delivered or self.refused or self.slow)
+    def __str__(self) -> str:
+        return f"{len(self.delivered)} delivered, {len(self.attempts)} not delivered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What the outbox holds; what has been delivered is not counted."""
+    """How many records the outbox holds that are not delivered."""
 
     ready: int
-    """May leave now."""
+    """May be sent now."""
     waiting: int
-    """For their time: to be tried again, or delayed."""
+    """Wait for their time: to be tried again, or delayed."""
     held: int
-    """Behind a record of their own key."""
+    """Wait for an earlier record of their key."""
     failed: int
-    """Given up on, until somebody retries, skips or discards them."""
+    """Failed, until an operator retries, skips or discards them."""
     blocked_keys: int
     oldest_ready: timedelta | None
-    """How long the oldest of those that may leave has been there."""
+    """The age of the oldest record that may be sent now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    """What a clean-up has done, and where to go on: None when there is nothing older."""
+    """How many records a clean-up deleted, and the position to go on from; None at the end."""
 
     deleted: int
     last: int | None
-
-
-class Store(Protocol):
-    """The outbox in one kind of database. Every call is a short transaction of its own."""
-
-    async def open(self) -> None:
-        """Check that the tables are there; raises SchemaError."""
-
-    async def poll(
-        self,
-        worker: str,
-        *,
-        busy: Collection[int] = (),
-        retiring: Collection[int] = (),
-        take: bool = True,
-        lease: timedelta,
-    ) -> Poll:
-        """Renew what has work or is busy, give the rest back, take a fair share of what is free.
-
-        One query, also when there is nothing to do. `retiring` partitions go back once idle;
-        without `take`, all that is not busy does.
-        """
-
-    async def claim(
-        self,
-        tokens: Mapping[int, int],
-        *,
-        depth: int,
-        held: Collection[int] = (),
-    ) -> Claim:
-        """Read up to `depth` records of each partition, but those `held` (by position) already.
-
-        Meets followers of a blocked key once: they are parked on the way.
-        """
-
-    async def suspect(self, worker: str, record: ClaimedRecord) -> bool:
-        """Write down what is about to be delivered alone; False when the lease is lost."""
-
-    async def calm(self, worker: str, partition: int) -> None:
-        """Forget the crashes of a partition: it has been served without one."""
-
-    async def settle(self, settlement: Settlement) -> list[Attempt]:
-        """Write down how deliveries went, in one transaction; give the refusals that it wrote."""
-
-    async def leave(self, worker: str) -> None:
-        """Give every lease back."""
-
-    async def clean(self, *, older_than: timedelta, after: int = 0, limit: int = 1000) -> Cleaned:
-        """Look at so many records after a position, and delete those delivered longer ago.
-
-        Does nothing while another worker cleans up. At the end of a round, old receipts go too.
-        """
-
-    async def mend(self) -> int:
-        """Put right what nobody would ever claim, as an edit by hand may leave it."""
-
-    async def counts(self) -> Counts:
-        """Count what has not been delivered."""
-
-    async def retry(self, ids: Iterable[UUID]) -> int:
-        """Have failed or waiting records tried again now, their count of attempts at 0."""
-
-    async def skip(self, ids: Iterable[UUID]) -> int:
-        """Leave failed records as they are, and let the later ones of their keys go."""
-
-    async def discard(self, ids: Iterable[UUID]) -> int:
-        """Delete records that are not delivered, and let the later ones of their keys go."""

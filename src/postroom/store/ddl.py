@@ -1,9 +1,9 @@
-"""The statements that create the tables, and those that mend them."""
+"""The SQL statements that create, extend and drop the outbox tables."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Column, DefaultClause, Dialect, Index, Table, TextClause
+from sqlalchemy import Column, DefaultClause, Dialect, Index, Table
 from sqlalchemy.schema import (
     DDL,
     CreateColumn,
@@ -19,29 +19,21 @@ from postroom.store.table import OutboxTables
 
 
 def create_all(tables: OutboxTables, dialect: Dialect) -> Iterator[ExecutableDDLElement]:
-    """Create everything, for a database where nothing is there yet."""
+    """Create the schema and all tables of an outbox, in a database that has no table of them."""
     schema = tables.records.schema
-    if schema is not None and dialect.name != "sqlite":  # there a schema is a file, attached
+    if schema is not None and dialect.name != "sqlite":  # a schema of SQLite is an attached file
         yield CreateSchema(schema, if_not_exists=True)
     for table in tables:
         yield from create_table(table, dialect)
 
 
 def create_table(table: Table, dialect: Dialect) -> Iterator[ExecutableDDLElement]:
-    """Create a table with all that belongs to it."""
+    """Create a table with its indexes and its comment."""
     yield CreateTable(table)
     for index in indexes(table):
         yield CreateIndex(index)
     if dialect.supports_comments and not dialect.inline_comments:
         yield SetTableComment(table)
-
-
-def can_be_added(column: Column[Any], dialect: Dialect) -> bool:
-    """Tell whether the rows that are there can do without a value that only a person knows."""
-    default = server_default(column)
-    # SQLite refuses a default that is not a constant as soon as the table has rows.
-    constant = default is not None and (dialect.name != "sqlite" or "CURRENT" not in default)
-    return column.nullable is True or constant
 
 
 def add_column(column: Column[Any], dialect: Dialect) -> ExecutableDDLElement:
@@ -51,20 +43,21 @@ def add_column(column: Column[Any], dialect: Dialect) -> ExecutableDDLElement:
     return add.against(column.table)
 
 
+def can_be_added(column: Column[Any], dialect: Dialect) -> bool:
+    """Whether existing rows get a value when the column is added: NULL, or its default."""
+    default = column.server_default
+    if column.nullable or not isinstance(default, DefaultClause):
+        return column.nullable is True
+    # SQLite adds no column whose default is not a constant to a table that has rows.
+    return dialect.name != "sqlite" or str(default.arg) != "CURRENT_TIMESTAMP"
+
+
 def drop_all(tables: OutboxTables) -> Iterator[ExecutableDDLElement]:
-    """Drop what is there of the tables; the schema may be home to others, and stays."""
+    """Drop the tables that exist. The schema stays, because it may hold other tables."""
     for table in tables:
         yield DropTable(table, if_exists=True)
 
 
 def indexes(table: Table) -> list[Index]:
-    """List the indexes of a table, always in the same order."""
+    """List the indexes of a table by name, so that the order is always the same."""
     return sorted(table.indexes, key=lambda index: str(index.name))
-
-
-def server_default(column: Column[Any]) -> str | None:
-    """Give a column's default as SQL; identities and computed columns have none."""
-    default = column.server_default
-    if not isinstance(default, DefaultClause):
-        return None
-    return default.arg.text if isinstance(default.arg, TextClause) else f"'{default.arg}'"

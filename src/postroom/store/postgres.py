@@ -1,162 +1,184 @@
-"""The store in PostgreSQL, for any number of workers."""
+"""PostgreSQL: its SQL, its transactions, and the settings of the relay's own connections."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
-from sqlalchemy import TextClause, text
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import event, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from postroom.record import PARTITIONS
-from postroom.store.base import Poll
-from postroom.store.flavours import PostgresFlavour
-from postroom.store.rows import to_lease
-from postroom.store.sql import SqlStore
-from postroom.store.statements import Names, within_partition
-
-PRESENCE = 5
-"""Seconds for which a worker counts after its poll: it polls every second while there is work."""
-LEASE = "l.partition, l.token, l.crash_count, l.suspect, l.suspect_crashes"
+HAS_SETTINGS: Final = "postroom settings"
+POOLED: Final = "postroom pooled"
 
 
-class PostgresStore(SqlStore):
-    """Leases are divided among workers; a claim reads without a lock."""
+class PostgresDialect:
+    """PostgreSQL. `now()` can be an index condition; `clock_timestamp()` cannot.
 
-    flavour = PostgresFlavour()
-    valid_json = True
+    Lists of objects are passed as JSON, which both databases turn into rows.
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._poll = poll_statement(self._names)
-        # Whatever the application's own transactions are.
-        self._committed_reads = self.engine.execution_options(isolation_level="READ COMMITTED")
-        self._one_moment = self.engine.execution_options(isolation_level="REPEATABLE READ")
+    Every transaction ends by itself within `lease`, whatever happens to the process that began it.
+    """
 
-    @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[AsyncConnection]:
-        """See `GateKeeper.snapshot`."""
-        await self._dialect_ready()
-        async with self._one_moment.begin() as connection:
-            yield connection
+    now = "(now() + make_interval(secs => CAST(:shift AS double precision)))"
+    share_lock = "FOR SHARE"
+    lock = "FOR UPDATE"
+    skip_locked = "FOR UPDATE SKIP LOCKED"
+    typed = True
+    """Whether a column holds only values of its type."""
+    shares_work = True
+    """Whether several workers divide the partitions, or the first takes all."""
+    shielded = False
+    """Whether a transaction must not be interrupted by a cancelled task."""
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        """See `GateKeeper.transaction`."""
-        await self._dialect_ready()
-        async with self._committed_reads.begin() as connection:
-            yield connection
+    def __init__(self, name: str, lease: timedelta) -> None:
+        quarter = max(1000, int(250 * lease.total_seconds()))
+        self._name = f"postroom {name}".replace("'", "")[:63]
+        self._settings = {
+            "lock_timeout": quarter,
+            "idle_in_transaction_session_timeout": quarter,
+            "statement_timeout": 2 * quarter,
+            # Plans must not depend on statistics: a prepared statement may keep the plan that was
+            # best for an empty table. Without jit=off, a disabled scan has statements compiled.
+            "enable_seqscan": "off",
+            "enable_bitmapscan": "off",
+            "jit": "off",
+            # The server notices a worker whose network is cut.
+            "tcp_keepalives_idle": max(1, quarter // 1000),
+            "tcp_keepalives_interval": max(1, quarter // 1000),
+            "tcp_keepalives_count": 2,
+            "tcp_user_timeout": 2 * quarter,
+        }
 
-    async def _dialect_ready(self) -> None:
-        """Wait until SQLAlchemy knows the server, which the first connection of all finds out.
+    def install(self, engine: AsyncEngine) -> None:
+        """Apply the settings to each connection that the relay's own engine makes.
 
-        A second one at the same moment would not wait for it, and fail to set its isolation level.
+        A connection through PgBouncer is shared with the application: see `transaction`.
         """
-        while getattr(self.engine.dialect, "default_isolation_level", None) is None:
-            async with self.engine.connect():
+
+        @event.listens_for(engine.sync_engine, "connect")
+        def apply(connection: Any, record: Any) -> None:
+            cursor = connection.cursor()
+            cursor.execute("SELECT pg_backend_pid()")
+            record.info[POOLED] = cursor.fetchone()[0] != _expected_pid(connection)
+            if not record.info[POOLED]:
+                cursor.execute(self._set_config(local=False))
+                record.info[HAS_SETTINGS] = True
+            cursor.close()
+            connection.commit()
+
+    @asynccontextmanager
+    async def transaction(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+        """Begin a transaction whose statements each see what is committed by then."""
+        async with self._begun(engine, "READ COMMITTED") as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def snapshot(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+        """Begin a transaction that reads one moment of the database."""
+        async with self._begun(engine, "REPEATABLE READ") as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _begun(self, engine: AsyncEngine, isolation: str) -> AsyncIterator[AsyncConnection]:
+        await self.prepare(engine)
+        async with engine.execution_options(isolation_level=isolation).begin() as connection:
+            if HAS_SETTINGS not in await _info(connection):
+                await connection.execute(text(self._set_config(local=True)))
+            yield connection
+
+    def _set_config(self, *, local: bool) -> str:
+        values = {name: f"'{value}'" for name, value in self._settings.items()}
+        given = "nullif(current_setting('application_name'), '')"  # by the application
+        values["application_name"] = f"coalesce({given}, '{self._name}')"
+        calls = [f"set_config('{name}', {value}, {local})" for name, value in values.items()]
+        return f"SELECT {', '.join(calls)}".replace(":", r"\:" if local else ":")
+
+    async def prepare(self, engine: AsyncEngine) -> None:
+        """Wait until SQLAlchemy knows the server.
+
+        The first connection of all finds that out. A second one at the same moment would not wait.
+        """
+        while getattr(engine.dialect, "default_isolation_level", None) is None:
+            async with engine.connect():
                 await asyncio.sleep(0)
 
-    async def poll(
-        self,
-        worker: str,
-        *,
-        busy: Collection[int] = (),
-        retiring: Collection[int] = (),
-        take: bool = True,
-        lease: timedelta,
-    ) -> Poll:
-        """See `Store.poll`."""
-        async with self.transaction() as connection:
-            result = await self._run(
-                connection,
-                self._poll,
-                worker=worker,
-                busy=list(busy),
-                retiring=list(retiring),
-                take=take,
-                lease=lease.total_seconds(),
-            )
-            rows = result.all()
-        due = rows[0].next_due  # the first row is there, with or without a lease
-        return Poll(
-            leases=tuple(to_lease(row) for row in rows if row.partition is not None),
-            waiting=rows[0].waiting,
-            share=rows[0].share,
-            next_due=None if due is None else timedelta(seconds=float(due)),
-        )
+    def after(self, seconds: str) -> str:
+        """Return the moment some seconds from now."""
+        return f"({self.now} + make_interval(secs => CAST({seconds} AS double precision)))"
 
-    async def _may_clean(self, connection: AsyncConnection) -> bool:
-        lock = text("SELECT pg_try_advisory_xact_lock(hashtext(:table), 0)")
-        return bool(await connection.scalar(lock, {"table": f"postroom {self._names.records}"}))
+    def seconds_between(self, earlier: str, later: str) -> str:
+        """Return the seconds from one moment to another."""
+        return f"extract(epoch FROM {later} - {earlier})"
+
+    def text(self, column: str) -> str:
+        """Return a column as text, whatever it holds."""
+        return f"CAST({column} AS text)"
+
+    def identity(self, column: str) -> str:
+        """Return a column of ids as the driver reads them best."""
+        return column
+
+    def is_time(self, column: str) -> str:
+        """Return whether a column holds a valid time."""
+        return f"{column} IS NOT NULL"  # nothing else fits; 'infinity' is somebody's decision
+
+    def rows(self, name: str, columns: Mapping[str, str]) -> str:
+        """Return a parameter, a JSON list of objects, as rows under the parameter's name."""
+        definition = ", ".join(f"{column} {type_}" for column, type_ in columns.items())
+        return f"json_to_recordset(CAST(:{name} AS json)) AS {name}({definition})"
+
+    def each(self, source: str, table: str, condition: str) -> str:
+        """Return, as `w`, the rows `r` of a table that a condition picks for each row of a source.
+
+        The condition has its own LIMIT, so that the planner cannot make one big join of it.
+        """
+        return f"{source} CROSS JOIN LATERAL (SELECT r.* FROM {table} r WHERE {condition}) AS w"
+
+    def within(self, select: str) -> str:
+        """Compare with the result of a SELECT, by index whatever the planner expects of it."""
+        return f"= ANY (ARRAY({select}))"
+
+    def among(self, parameter: str) -> str:
+        """Compare with a list of numbers."""
+        return f"= ANY (CAST(CAST(:{parameter} AS text) AS bigint[]))"
+
+    def not_among(self, column: str, parameter: str) -> str:
+        """Compare with a list of numbers, which may be long."""
+        # A SELECT is hashed; a list is gone through for every row, once the plan is generic. As a
+        # number, because the planner takes half of the rows to be in it otherwise, and then sorts.
+        listed = f"{column} IN (SELECT unnest(CAST(CAST(:{parameter} AS text) AS bigint[])))"
+        return f"CAST({listed} AS integer) <> 1"
+
+    def clock(self, shift: timedelta) -> Mapping[str, Any]:
+        """Return the parameters of `now`."""
+        return {"shift": shift.total_seconds()}
+
+    def numbers(self, values: Collection[int]) -> Any:
+        """Return the value of a parameter that is a list of numbers."""
+        return f"{{{','.join(map(str, values))}}}"  # as text: asyncpg would look the type up
+
+    def identifier(self, value: UUID) -> str:
+        """Return a record's id as the database compares it."""
+        return str(value)
 
 
-def poll_statement(n: Names) -> TextClause:
-    """Write the one statement of an idle relay: who am I with, what is there, what do I hold."""
-    sql = PostgresFlavour()
-    busy, retiring = sql.among("busy"), sql.among("retiring")
-    wanted = f"CAST(:take AS boolean) AND work.waiting AND NOT l.partition {retiring}"
-    keep = f"(l.partition {busy} OR ({wanted}))"
-    # Whoever is frozen before the commit must not lock its leases for longer than it may hold them.
-    frozen = """set_config('idle_in_transaction_session_timeout',
-        CAST(CAST(1000 * :lease AS integer) AS text), true)"""
-    return text(f"""
-        WITH present AS (
-            INSERT INTO {n.workers} (worker, seen_until)
-            VALUES (:worker, {sql.after(str(PRESENCE))})
-            ON CONFLICT (worker) DO UPDATE SET seen_until = excluded.seen_until
-        ), work AS MATERIALIZED (
-            SELECT l.partition, d.due_at,
-                coalesce(r.found, false) OR coalesce(d.due_at <= {sql.now}, false) AS waiting
-            FROM {n.leases} l CROSS JOIN LATERAL (SELECT l.partition) AS partitions
-            LEFT JOIN LATERAL (SELECT true AS found FROM {n.records} r
-                WHERE r.ready AND {within_partition("r.position")} LIMIT 1
-            ) r ON true
-            LEFT JOIN LATERAL (SELECT r.due_at FROM {n.records} r
-                WHERE r.due_at IS NOT NULL AND {within_partition("r.due_at, r.position")} LIMIT 1
-            ) d ON true
-        ), others AS (
-            SELECT count(*) AS n FROM {n.workers}
-            WHERE worker <> :worker AND seen_until > {sql.now}
-        ), share AS (
-            SELECT count(work.partition) AS waiting, CASE WHEN others.n = 0 THEN {PARTITIONS}
-                ELSE CAST(ceil(count(work.partition) / (1.0 + others.n)) AS integer) END AS size
-            FROM others LEFT JOIN work ON work.waiting GROUP BY others.n
-        ), kept AS (
-            UPDATE {n.leases} l SET leased_until = {sql.after(":lease")}, served_at = {sql.now}
-            FROM work WHERE work.partition = l.partition AND l.worker = :worker AND {keep}
-            RETURNING {LEASE}
-        ), returned AS (
-            UPDATE {n.leases} l SET worker = NULL, leased_until = NULL,
-                crash_count = CASE WHEN work.waiting THEN l.crash_count ELSE 0 END,
-                suspect = CASE WHEN work.waiting THEN l.suspect END,
-                suspect_crashes = CASE WHEN work.waiting THEN l.suspect_crashes ELSE 0 END
-            FROM work WHERE work.partition = l.partition AND l.worker = :worker AND NOT {keep}
-        ), expired AS (
-            SELECT l.partition, l.worker FROM {n.leases} l JOIN work ON work.partition = l.partition
-            WHERE work.waiting AND l.worker <> :worker AND l.leased_until < {sql.now}
-        ), wanted AS (
-            SELECT l.partition, l.worker FROM {n.leases} l
-            JOIN work ON work.partition = l.partition
-            WHERE CAST(:take AS boolean) AND work.waiting AND (l.worker IS NULL
-                OR (l.worker <> :worker AND l.leased_until < {sql.now}))
-            ORDER BY l.worker IS NULL, l.served_at NULLS FIRST, l.partition
-            LIMIT (SELECT greatest(0, share.size - (SELECT count(*) FROM kept)) FROM share)
-                + (SELECT count(*) FROM expired)
-            FOR UPDATE OF l SKIP LOCKED
-        ), dead AS (
-            DELETE FROM {n.workers} w USING wanted WHERE w.worker = wanted.worker
-        ), taken AS (
-            UPDATE {n.leases} l SET worker = :worker, token = l.token + 1,
-                leased_until = {sql.after(":lease")}, served_at = {sql.now},
-                crash_count = l.crash_count + CASE WHEN l.worker IS NULL THEN 0 ELSE 1 END,
-                suspect_crashes = l.suspect_crashes
-                    + CASE WHEN l.worker IS NULL OR l.suspect IS NULL THEN 0 ELSE 1 END
-            FROM wanted WHERE wanted.partition = l.partition
-            RETURNING {LEASE}
-        )
-        SELECT share.size AS share, share.waiting, l.*, {frozen} AS frozen, (
-            SELECT extract(epoch FROM min(least(due_at, {sql.after("86400")})) - {sql.now})
-            FROM work WHERE due_at > {sql.now}
-        ) AS next_due
-        FROM share LEFT JOIN (SELECT * FROM kept UNION ALL SELECT * FROM taken) l ON true""")
+async def is_behind_pgbouncer(engine: AsyncEngine) -> bool:
+    """Return whether another program, such as PgBouncer, stands between us and the server."""
+    async with engine.connect() as connection:
+        return bool((await _info(connection)).get(POOLED))
+
+
+async def _info(connection: AsyncConnection) -> dict[Any, Any]:
+    """Return what is remembered with a connection for as long as it is open."""
+    return (await connection.get_raw_connection()).info
+
+
+def _expected_pid(connection: Any) -> int:
+    """Return the server process that the driver believes it talks to; PgBouncer makes one up."""
+    driver = connection.driver_connection
+    if hasattr(driver, "get_server_pid"):  # asyncpg
+        return int(driver.get_server_pid())
+    return int(driver.info.backend_pid)  # psycopg

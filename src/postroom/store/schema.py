@@ -1,81 +1,167 @@
-"""The tables in the database: checked against their definition, created, upgraded, dropped."""
+"""Checks the outbox tables of a database against their definition; creates, upgrades, drops them.
+
+The check compares what the outbox needs to work: tables, columns, NOT NULL, index names, the unique
+id and the generated position. Types, defaults and the columns of indexes are left to Alembic.
+"""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    URL,
-    Column,
-    Connection,
-    Identity,
-    Index,
-    MetaData,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-    UniqueConstraint,
-    column,
-    inspect,
-    select,
-    table,
-    text,
-)
+from sqlalchemy import URL, Column, Connection, MetaData, Table, inspect, select
 from sqlalchemy.engine.interfaces import ReflectedColumn, ReflectedIndex
-from sqlalchemy.schema import CreateSchema
+from sqlalchemy.schema import CreateIndex, CreateSchema, ExecutableDDLElement
 
 from postroom.errors import SchemaError
-from postroom.store.ddl import drop_all
-from postroom.store.drift import Drift, Site, table_drift
+from postroom.store.ddl import add_column, can_be_added, create_table, drop_all, indexes
 from postroom.store.table import OutboxTables
+
+AUTOGENERATE = "`alembic revision --autogenerate` writes the migration."
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One difference, as a sentence. `repair` is None where a person has to decide."""
+
+    text: str
+    repair: tuple[ExecutableDDLElement, ...] | None = None
 
 
 def check_schema(connection: Connection, tables: OutboxTables) -> None:
-    """Raise SchemaError, which names every drift, unless the tables are as they have to be."""
+    """Raise SchemaError, which lists every drift, if the tables differ from their definition."""
     if drift := schema_drift(connection, tables):
         raise SchemaError(drift)
 
 
 def schema_drift(connection: Connection, tables: OutboxTables) -> list[str]:
-    """Name, one sentence each, what differs from the definition and stands in the way.
+    """List the differences that the outbox cannot work with, a sentence each.
 
-    Columns and indexes that the application added are its own business.
+    Columns and indexes that the application added are no drift, if rows can still be inserted.
     """
-    return [drift.text for drift in find_drift(connection, tables)]
+    return [drift.text for drift in _Comparison(connection, tables).drift()]
 
 
 def upgrade_schema(connection: Connection, tables: OutboxTables) -> None:
-    """Create what is missing and mend what differs; does nothing where nothing does.
+    """Create the schema, tables, columns and indexes that are missing.
 
-    Raises SchemaError, with nothing changed, for a drift that only a person can mend.
+    Raises SchemaError, and changes nothing, for a drift that only a person can repair.
     """
-    drift = find_drift(connection, tables)
-    if by_hand := [item.text for item in drift if item.mend is None]:
+    drift = list(_Comparison(connection, tables).drift())
+    if by_hand := [each.text for each in drift if each.repair is None]:
         raise SchemaError(by_hand)
-    for item in drift:
-        for statement in item.mend or ():
+    for each in drift:
+        for statement in each.repair or ():
             connection.execute(statement)
 
 
 def drop_tables(connection: Connection, tables: OutboxTables) -> None:
-    """Drop the tables with all that is in them; their schema stays."""
+    """Drop the tables with their rows. The schema stays."""
     for statement in drop_all(tables):
         connection.execute(statement)
 
 
-def find_drift(connection: Connection, tables: OutboxTables) -> list[Drift]:
-    """Compare the database with the definition of the tables."""
-    site = _site(connection, tables)
-    missing = list(_missing_schema(connection, tables, site))
-    found = {} if missing else _reflect(connection, tables)
-    pairs = [(defined, found.get(defined.name)) for defined in tables]
-    return [*missing, *(drift for pair in pairs for drift in table_drift(*pair, site))]
+class _Comparison:
+    """Compares the tables of one outbox with those of a database."""
 
+    def __init__(self, connection: Connection, tables: OutboxTables) -> None:
+        self.connection, self.tables = connection, tables
+        self.dialect, self.records = connection.dialect, tables.records
+        self.schema = connection.schema_for_object(tables.records)
+        self.place = _place(connection.engine.url)
+        argument = f', schema="{self.records.schema}"' if self.records.schema else ""
+        self.upgrade = f'`op.upgrade_outbox("{self.records.name}"{argument})` in a migration'
 
-def _site(connection: Connection, tables: OutboxTables) -> Site:
-    records = tables.records
-    schema = f', schema="{records.schema}"' if records.schema else ""
-    upgrade = f'`op.upgrade_outbox("{records.name}"{schema})` in a migration'
-    return Site(dialect=connection.dialect, place=_place(connection.engine.url), upgrade=upgrade)
+    def drift(self) -> Iterator[Drift]:
+        """List every difference. PostgreSQL answers four queries, for all tables together."""
+        inspector, names = inspect(self.connection), [table.name for table in self.tables]
+        if self.schema is not None and not inspector.has_schema(self.schema):
+            yield self._missing_schema(self.schema)
+            yield from map(self._missing_table, self.tables)
+            return
+        columns = inspector.get_multi_columns(self.schema, filter_names=names)
+        # SQLite lists the index of a unique constraint only if asked to, PostgreSQL always.
+        indexes = inspector.get_multi_indexes(
+            self.schema, filter_names=names, include_auto_indexes=True
+        )
+        for table in self.tables:
+            key = (self.schema, table.name)
+            if key not in columns:
+                yield self._missing_table(table)
+                continue
+            found = {column["name"]: column for column in columns[key]}
+            yield from self._column_drift(table, found)
+            yield from self._index_drift(table, {index["name"] for index in indexes[key]})
+            if table is self.records:
+                yield from self._position_drift(found.get("position"))
+                yield from self._id_drift(indexes[key])
+
+    def _missing_schema(self, schema: str) -> Drift:
+        text = f"no schema `{schema}` in {self.place}."
+        if self.dialect.name == "sqlite":
+            return Drift(f"{text} Attach a database file under that name.")
+        create = CreateSchema(schema, if_not_exists=True)
+        remedy = f"Create it with `alembic upgrade head`: {self.upgrade} does that."
+        return Drift(f"{text} {remedy}", (create,))
+
+    def _missing_table(self, table: Table) -> Drift:
+        text = f"no table `{table.fullname}` in {self.place}."
+        repair = tuple(create_table(table, self.dialect))
+        return Drift(f"{text} Create it with `alembic upgrade head`.", repair)
+
+    def _missing_column(self, column: Column[Any]) -> Drift:
+        text = f"table `{column.table.fullname}` has no column `{column.name}`."
+        if not can_be_added(column, self.dialect):
+            return Drift(f"{text} Add it by hand: existing rows need a value for it.")
+        return Drift(f"{text} {self.upgrade} adds it.", (add_column(column, self.dialect),))
+
+    def _column_drift(self, table: Table, found: dict[str, ReflectedColumn]) -> Iterator[Drift]:
+        missing = [column for column in table.columns if column.name not in found]
+        yield from map(self._missing_column, missing)
+        for name, column in found.items():
+            subject = f"column `{name}` of table `{table.fullname}`"
+            wanted = table.columns.get(name)
+            if wanted is None and _needs_a_value(column):
+                yield Drift(
+                    f"{subject} is not postroom's, is NOT NULL and has no default: postroom cannot"
+                    " insert rows. Give it a default, or allow NULL."
+                )
+            elif wanted is not None and _differs_in_null(wanted, column):
+                must = "must allow NULL" if wanted.nullable else "must be NOT NULL"
+                yield Drift(f"{subject} {must}. {AUTOGENERATE}")
+
+    def _index_drift(self, table: Table, found: set[str | None]) -> Iterator[Drift]:
+        for index in indexes(table):
+            if index.name not in found:
+                text = f"index `{index.name}` of table `{table.fullname}` is missing."
+                yield Drift(f"{text} {self.upgrade} creates it.", (CreateIndex(index),))
+
+    def _position_drift(self, found: ReflectedColumn | None) -> Iterator[Drift]:
+        subject = f"column `position` of table `{self.records.fullname}`"
+        if self.dialect.name == "sqlite":
+            if found and not self._has_autoincrement():
+                yield Drift(
+                    f"{subject} is not AUTOINCREMENT: SQLite could give the number of a deleted"
+                    " record to a new one. Create the table again, and copy the rows."
+                )
+        # An INSERT of postroom may contain the position, which GENERATED ALWAYS refuses.
+        elif found and found.get("identity", {"always": True})["always"]:
+            yield Drift(
+                f"{subject} is not GENERATED BY DEFAULT AS IDENTITY: no record can be saved."
+                " Change it, and start the identity above the highest position."
+            )
+
+    def _has_autoincrement(self) -> bool:
+        """Read AUTOINCREMENT from the table's DDL, because SQLAlchemy does not reflect it."""
+        master = Table("sqlite_master", MetaData(schema=self.schema), Column("name"), Column("sql"))
+        ddl = select(master.c.sql).where(master.c.name == self.records.name)
+        return "AUTOINCREMENT" in str(self.connection.scalar(ddl)).upper()
+
+    def _id_drift(self, indexes: list[ReflectedIndex]) -> Iterator[Drift]:
+        if not any(map(_makes_id_unique, indexes)):
+            yield Drift(
+                f"table `{self.records.fullname}` has no unique constraint on `id`: an event that"
+                f" is saved twice would be delivered twice. {AUTOGENERATE}"
+            )
 
 
 def _place(url: URL) -> str:
@@ -84,67 +170,16 @@ def _place(url: URL) -> str:
     return f"{name} at {url.host}{port}" if url.host else name
 
 
-def _missing_schema(connection: Connection, tables: OutboxTables, site: Site) -> Iterator[Drift]:
-    schema = connection.schema_for_object(tables.records)
-    if schema is None or inspect(connection).has_schema(schema):
-        return
-    text = f"no schema `{schema}` in {site.place}."
-    if site.dialect.name == "sqlite":
-        yield Drift(text=f"{text} Attach a database file under that name.")
-    else:
-        mend = (CreateSchema(schema, if_not_exists=True),)
-        remedy = f"Create it with `alembic upgrade head`, where {site.upgrade} does it."
-        yield Drift(text=f"{text} {remedy}", mend=mend)
+def _needs_a_value(column: ReflectedColumn) -> bool:
+    filled = column["default"] is not None or "identity" in column or "computed" in column
+    return not column["nullable"] and not filled
 
 
-def _reflect(connection: Connection, tables: OutboxTables) -> dict[str, Table]:
-    """Read the tables that are there: in four queries for all of them, and only what is compared.
-
-    Table(autoload_with=…) takes seven queries for each, and several times as long.
-    """
-    schema = connection.schema_for_object(tables.records)
-    inspector, which = inspect(connection), [each.name for each in tables]
-    columns = inspector.get_multi_columns(schema, filter_names=which)
-    keys = inspector.get_multi_pk_constraint(schema, filter_names=which)
-    uniques = inspector.get_multi_unique_constraints(schema, filter_names=which)
-    indexes = inspector.get_multi_indexes(schema, filter_names=which)
-    found = {}
-    for name in columns:
-        there = Table(name[1], MetaData(), *map(_column, columns[name]), schema=schema)
-        there.append_constraint(PrimaryKeyConstraint(*keys[name]["constrained_columns"]))
-        for unique in uniques[name]:
-            there.append_constraint(UniqueConstraint(*unique["column_names"]))
-        for index in indexes[name]:
-            _add_index(there, index)
-        if connection.dialect.name == "sqlite":
-            options = there.dialect_options["sqlite"]
-            options["autoincrement"] = _has_autoincrement(connection, there)
-        found[there.name] = there
-    return found
+def _differs_in_null(wanted: Column[Any], found: ReflectedColumn) -> bool:
+    # SQLite reports a primary key as nullable unless its definition says NOT NULL.
+    return wanted.nullable != found["nullable"] and not wanted.primary_key
 
 
-def _column(found: ReflectedColumn) -> Column[Any]:
-    identity = [Identity(**found["identity"])] if "identity" in found else []
-    default = found["default"]
-    return Column(
-        found["name"],
-        found["type"],
-        *identity,
-        nullable=found["nullable"],
-        server_default=None if default is None or identity else text(default),
-    )
-
-
-def _add_index(table: Table, found: ReflectedIndex) -> None:
-    if "duplicates_constraint" in found:
-        return
-    expressions = found.get("expressions", found["column_names"])
-    on = [table.c.get(each, text(each)) for each in expressions if each is not None]
-    Index(found["name"], *on, unique=found["unique"], _table=table, **found["dialect_options"])
-
-
-def _has_autoincrement(connection: Connection, found: Table) -> bool:
-    """Read it from the table's DDL: SQLAlchemy does not reflect it."""
-    master = table("sqlite_master", schema=connection.schema_for_object(found))
-    ddl = select(column("sql", Text)).select_from(master).where(column("name") == found.name)
-    return "AUTOINCREMENT" in (connection.scalar(ddl) or "").upper()
+def _makes_id_unique(index: ReflectedIndex) -> bool:
+    partial = {"postgresql_where", "sqlite_where"} & index.get("dialect_options", {}).keys()
+    return index["unique"] and index["column_names"] == ["id"] and not partial

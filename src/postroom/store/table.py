@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -21,9 +21,18 @@ from sqlalchemy import (
     text,
 )
 
+from postroom.capture.commit_order import Position
 from postroom.record import Status
-from postroom.store.order import Position
 from postroom.store.types import UtcDateTime, json_document
+
+# Storage parameters of PostgreSQL. Claims and the clean-up pass over dead rows until a vacuum
+# removes them: by default when 20 % are dead, most of a day's records if a week of them is kept.
+VACUUM_OFTEN: Final = {
+    "autovacuum_vacuum_scale_factor": 0.01,
+    "autovacuum_analyze_scale_factor": 0.02,
+}
+# A poll updates all rows of a worker. With room in the page, no update needs a new index entry.
+ROOM_FOR_UPDATES: Final = {"fillfactor": 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +90,9 @@ def _records(metadata: MetaData, name: str, schema: str | None) -> Table:
         schema=schema,
         sqlite_autoincrement=True,
         comment="postroom: events on their way",
+        postgresql_with=VACUUM_OFTEN,
     )
+    # An index that changes gets a new name: the schema check compares names only.
     _partial_index(f"ix_{name}_ready", records, ("partition", "position"), "ready")
     due = ("partition", "due_at", "position")
     _partial_index(f"ix_{name}_due", records, due, "due_at IS NOT NULL")
@@ -104,8 +115,11 @@ def _leases(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("crash_count", Integer(), nullable=False, server_default=text("0")),
         Column("suspect", BigInteger()),
         Column("suspect_crashes", Integer(), nullable=False, server_default=text("0")),
+        # The worker that held the lease when it last ran out, until that worker shows up again.
+        Column("lost_by", Text()),
         schema=schema,
         comment="postroom: which worker serves which partition",
+        postgresql_with=ROOM_FOR_UPDATES,
     )
 
 
@@ -118,6 +132,7 @@ def _workers(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("seen_until", UtcDateTime(), nullable=False),
         schema=schema,
         comment="postroom: who is there to share the work",
+        postgresql_with=ROOM_FOR_UPDATES,
     )
 
 
@@ -127,11 +142,12 @@ def _blocked_keys(metadata: MetaData, name: str, schema: str | None) -> Table:
         metadata,
         Column("aggregate_type", String(128), primary_key=True),
         Column("aggregate_id", String(512), primary_key=True),
-        # The gate: what comes after this record of the key waits until that one is through.
+        # The record that later records of the key wait for.
         Column("position", BigInteger(), nullable=False),
         _moment("blocked_at"),
         schema=schema,
         comment="postroom: keys whose records wait for one of them",
+        postgresql_with=VACUUM_OFTEN | {"fillfactor": 50},  # few rows are updated at a time
     )
 
 

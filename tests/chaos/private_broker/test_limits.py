@@ -24,7 +24,7 @@ from tests.chaos.outbox import (
 )
 from tests.chaos.witness import Witness
 from tests.support.shop import outbox
-from tests.support.waiting import FULL, eventually
+from tests.support.waiting import eventually
 
 WAITING = (TABLES.records.c.status == Status.PENDING, TABLES.records.c.ready)
 MOST_COPIES = 2
@@ -54,7 +54,6 @@ async def deliver(
     records: list[OutboxRecord],
     *,
     batch_size: int = 500,
-    lanes: int = 1,
     on_failed: OnFailed = "hold",
 ) -> Witness:
     """Have a relay do all that there is to do."""
@@ -64,9 +63,7 @@ async def deliver(
 
     await save(engine, records)
     witness = Witness(mailbox.publisher())
-    relay = OutboxRelay(
-        outbox, engine, witness, batch_size=batch_size, lanes=lanes, on_failed=on_failed
-    )
+    relay = OutboxRelay(outbox, engine, witness, batch_size=batch_size, on_failed=on_failed)
     async with running(relay):
         await eventually(done, "nothing waits any more")
         await relay.stop()
@@ -95,13 +92,12 @@ async def assert_arrived(
 
 
 @pytest.mark.requirement("E1", "E2")
-@pytest.mark.parametrize("lanes", [1, 2] if FULL else [1])
 async def test_one_message_over_the_limit_among_a_thousand_fails_and_the_rest_arrives_in_order(
-    engine: AsyncEngine, mailbox: Mailbox, lanes: int
+    engine: AsyncEngine, mailbox: Mailbox
 ) -> None:
     culprit, others = large("too-large"), records_of_keys(111, 9)
 
-    witness = await deliver(engine, mailbox, amid(others, culprit), lanes=lanes)
+    witness = await deliver(engine, mailbox, amid(others, culprit))
 
     await assert_failed(engine, culprit)
     await assert_arrived(engine, mailbox, witness, others)

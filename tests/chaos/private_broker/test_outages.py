@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom import OutboxRecord, Status
+from postroom import Outage, OutboxRecord, Status, UntypedEvent
 from postroom.relay.health import HealthStatus
 from postroom.relay.relay import OutboxRelay
 from postroom.relay.retry import RetrySchedule
@@ -18,6 +18,7 @@ from tests.chaos.ledger import Entry, out_of_order, repeats
 from tests.chaos.mailbox import Mailbox, records_in
 from tests.chaos.outbox import blocked_keys, has_status, records_of_keys, rows, running, save
 from tests.chaos.witness import Witness
+from tests.support.claims import claimed
 from tests.support.shop import outbox
 from tests.support.waiting import FULL, eventually
 
@@ -179,3 +180,27 @@ async def test_an_alarm_that_comes_in_full_flow_sends_nothing_twice(
 
     arrived = await assert_all_arrived(engine, mailbox, witness, records)
     assert repeats(arrived) == []
+
+
+@pytest.mark.requirement("E2")
+async def test_a_publisher_reports_an_alarm_its_end_and_the_end_of_the_broker(
+    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+) -> None:
+    reports: list[Outage | None] = []
+    publisher = mailbox.publisher()
+    publisher.watch(reports.append)
+    await publisher.open(outbox, engine)
+    await asyncio.to_thread(broker.alarm, on=True)
+    with pytest.raises(Outage):  # RabbitMQ blocks a connection when something is published by it
+        await publisher.publish([claimed(UntypedEvent(event_type="a", payload={}))])
+    await eventually(lambda: len(reports) == 1, "the alarm is reported")
+    await asyncio.to_thread(broker.alarm, on=False)
+    await eventually(lambda: len(reports) == 2, "its end is reported")
+    await asyncio.to_thread(broker.stop)
+    await eventually(lambda: len(reports) == 3, "the end of the broker is reported")
+    await publisher.close()
+
+    alarm, ended, stopped = reports
+    assert "low on memory" in str(alarm)
+    assert ended is None
+    assert "shutdown" in str(stopped)

@@ -38,8 +38,8 @@ class Claiming:
             max_retries=None,
             occurred_at=moment,
         )
-        [record] = (await desk.claim()).records
-        row = await desk.row("ä1")
+        [held] = (await desk.claim()).records
+        record, row = held.record, await desk.row("ä1")
         assert record.payload == payload
         assert (record.id, record.position, record.partition) == (
             row.id,
@@ -54,7 +54,7 @@ class Claiming:
             None,
         )
         assert (record.occurred_at, record.created_at) == (moment, row.created_at)
-        assert (record.fault, record.is_gate) == (None, False)
+        assert (held.fault, held.blocks_key) == (None, False)
 
     async def test_a_record_carries_the_token_of_its_lease(self, desk: Desk) -> None:
         await desk.put("a1", "b1")
@@ -62,7 +62,7 @@ class Claiming:
         await desk.poll()
         desk.later(2 * LEASE)
         tokens = tokens_of(await desk.poll("bob"))
-        claim = await desk.store.claim(tokens, depth=10)
+        claim = await desk.store.claims.claim(tokens, depth=10)
         assert {each.partition: each.token for each in claim.records} == tokens
 
     async def test_depth_is_per_partition_so_that_a_batch_holds_many_keys(self, desk: Desk) -> None:
@@ -106,12 +106,12 @@ class Claiming:
     async def test_only_the_partitions_asked_for_are_read(self, desk: Desk) -> None:
         await desk.put(".1", partition=1)
         await desk.put(".2", partition=2)
-        claim = await desk.store.claim({2: 7}, depth=10)
-        assert [(each.event_type, each.token) for each in claim.records] == [(".2", 7)]
+        claim = await desk.store.claims.claim({2: 7}, depth=10)
+        assert [(each.record.event_type, each.token) for each in claim.records] == [(".2", 7)]
 
     async def test_without_partitions_there_is_nothing(self, desk: Desk) -> None:
         await desk.put("a1")
-        claim = await desk.store.claim({}, depth=10)
+        claim = await desk.store.claims.claim({}, depth=10)
         assert (claim.records, set(claim.more)) == ((), set())
 
     async def test_what_is_due_comes_and_what_is_not_yet_does_not(self, desk: Desk) -> None:

@@ -11,12 +11,9 @@ from sqlalchemy import Connection, MetaData, Row, delete, event, insert, select,
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import Outbox, OutboxRecord
-from postroom.record import ClaimedRecord
-from postroom.store.base import Attempt, Claim, Poll, Settlement
-from postroom.store.postgres import PostgresStore
-from postroom.store.sqlite import SQLiteStore
+from postroom.store.base import Attempt, Claim, HeldRecord, Poll, Settlement, Verdict
+from postroom.store.store import Store
 
-AnyStore = PostgresStore | SQLiteStore
 LEASE = timedelta(seconds=30)
 MINUTE = timedelta(minutes=1)
 ZERO = timedelta()
@@ -45,7 +42,7 @@ class StoreHarness(ABC):
         self.engine = engine
 
     @abstractmethod
-    def store(self, **options: Any) -> AnyStore:
+    def store(self, **options: Any) -> Store:
         """Make a store of `outbox`."""
 
 
@@ -69,7 +66,7 @@ class Desk:
         self.clock = Shift()
         self.store = self.another_store()
 
-    def another_store(self, **options: Any) -> AnyStore:
+    def another_store(self, **options: Any) -> Store:
         return self.harness.store(shift=self.clock, **options)
 
     def later(self, by: timedelta) -> None:
@@ -84,7 +81,7 @@ class Desk:
         async with self.engine.begin() as connection:
             for table in (records, workers, blocked_keys):
                 await connection.execute(delete(table))
-            nobody = dict.fromkeys(("worker", "leased_until", "served_at", "suspect"))
+            nobody = dict.fromkeys(("worker", "leased_until", "served_at", "suspect", "lost_by"))
             fresh = {"token": 0, "crash_count": 0, "suspect_crashes": 0, **nobody}
             await connection.execute(update(leases).values(fresh))
         self.clock.ahead = ZERO
@@ -131,18 +128,18 @@ class Desk:
     # -- the store
 
     async def poll(self, worker: str = "ann", **options: Any) -> Poll:
-        return await self.store.poll(worker, lease=LEASE, **options)
+        return await self.store.leases.poll(worker, lease=LEASE, **options)
 
     async def claim(
         self, worker: str = "ann", *, depth: int = 1000, held: Collection[int] = ()
     ) -> Claim:
         """Poll, and claim from all that the worker holds then."""
         tokens = tokens_of(await self.poll(worker))
-        return await self.store.claim(tokens, depth=depth, held=held)
+        return await self.store.claims.claim(tokens, depth=depth, held=held)
 
-    async def claimed(self, *names: str, worker: str = "ann") -> list[ClaimedRecord]:
+    async def claimed(self, *names: str, worker: str = "ann") -> list[HeldRecord]:
         """Claim, and give the records of these names."""
-        found = {each.event_type: each for each in (await self.claim(worker)).records}
+        found = {each.record.event_type: each for each in (await self.claim(worker)).records}
         return [found[name] for name in names]
 
     async def open_to_claim(self, **options: Any) -> list[str]:
@@ -150,14 +147,18 @@ class Desk:
 
     async def deliver(self, *names: str, worker: str = "ann") -> None:
         delivered = await self.claimed(*names, worker=worker)
-        await self.store.settle(Settlement(delivered=delivered))
+        await self.store.settlements.settle(Settlement(delivered=delivered))
 
     async def refuse(
-        self, *names: str, delay: timedelta | None = MINUTE, holds: bool = True, reason: str = "no"
+        self,
+        *names: str,
+        delay: timedelta | None = MINUTE,
+        holds: bool = True,
+        reason: str | None = "no",
     ) -> None:
         refused = await self.claimed(*names)
         attempts = [attempt(each, delay=delay, holds=holds, reason=reason) for each in refused]
-        await self.store.settle(Settlement(refused=attempts))
+        await self.store.settlements.settle(Settlement(attempts=attempts))
 
     async def fail(self, *names: str) -> None:
         await self.refuse(*names, delay=None)
@@ -166,7 +167,7 @@ class Desk:
         """Deliver, in order, all that may leave, and what that brings; one at a time of a key."""
         delivered: list[str] = []
         while batch := first_of_each_key((await self.claim(worker)).records):
-            await self.store.settle(Settlement(delivered=batch))
+            await self.store.settlements.settle(Settlement(delivered=batch))
             delivered += names_of(batch)
         return delivered
 
@@ -214,11 +215,11 @@ def tokens_of(poll: Poll) -> dict[int, int]:
     return {lease.partition: lease.token for lease in poll.leases}
 
 
-def names_of(claimed: Iterable[ClaimedRecord]) -> list[str]:
-    return [record.event_type for record in claimed]
+def names_of(claimed: Iterable[HeldRecord]) -> list[str]:
+    return [each.record.event_type for each in claimed]
 
 
-def positions(claimed: Iterable[ClaimedRecord]) -> list[int]:
+def positions(claimed: Iterable[HeldRecord]) -> list[int]:
     return [record.position for record in claimed]
 
 
@@ -227,26 +228,27 @@ def numbered(key: str, first: int, last: int) -> list[str]:
     return [f"{key}{number}" for number in range(first, last + 1)]
 
 
-def first_of_each_key(claimed: Iterable[ClaimedRecord]) -> list[ClaimedRecord]:
-    firsts: dict[Any, ClaimedRecord] = {}
+def first_of_each_key(claimed: Iterable[HeldRecord]) -> list[HeldRecord]:
+    firsts: dict[Any, HeldRecord] = {}
     for record in claimed:
         firsts.setdefault(record.key or record.position, record)
     return list(firsts.values())
 
 
 def attempt(
-    record: ClaimedRecord,
+    record: HeldRecord,
     *,
     delay: timedelta | None = MINUTE,
     holds: bool = True,
-    reason: str = "no",
+    reason: str | None = "no",
 ) -> Attempt:
     return Attempt(
         record=record,
+        verdict=Verdict.FAILED if delay is None else Verdict.RETRY,
         reason=reason,
-        retry_count=record.retry_count + 1,
-        delay=delay,
-        holds=holds,
+        retry_count=record.record.retry_count + 1,
+        delay=delay or ZERO,
+        blocks_key=holds,
     )
 
 

@@ -8,9 +8,8 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from postroom.store.postgres import PostgresStore
-from postroom.store.sqlite import SQLiteStore
-from tests.conformance.store.desk import AnyStore, StoreHarness, outbox
+from postroom.store.store import Store
+from tests.conformance.store.desk import StoreHarness, outbox
 
 CARELESS: dict[str, dict[str, Any]] = {
     "asyncpg": {"server_settings": {"synchronous_commit": "off"}},
@@ -23,8 +22,12 @@ class PostgresHarness(StoreHarness):
 
     shares_work = True
 
-    def store(self, **options: Any) -> AnyStore:
-        return PostgresStore(self.engine, outbox.tables, **options)
+    def __init__(self, engine: AsyncEngine) -> None:
+        super().__init__(engine)
+        self.store().database.sql.install(engine)  # as a relay does with its own
+
+    def store(self, **options: Any) -> Store:
+        return Store(self.engine, outbox.tables, **options)
 
 
 class SQLiteHarness(StoreHarness):
@@ -32,8 +35,8 @@ class SQLiteHarness(StoreHarness):
 
     shares_work = False
 
-    def store(self, **options: Any) -> AnyStore:
-        return SQLiteStore(self.engine, outbox.tables, **options)
+    def store(self, **options: Any) -> Store:
+        return Store(self.engine, outbox.tables, **options)
 
 
 @asynccontextmanager

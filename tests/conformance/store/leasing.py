@@ -134,14 +134,14 @@ class Leasing:
         partition = partition_of("a1")
         await desk.deliver("a1")
         for retiring in ((), (partition,)):
-            poll = await desk.poll(busy=[partition], retiring=retiring)
+            poll = await desk.poll(busy=[partition], surplus=retiring)
             assert set(tokens_of(poll)) == {partition}
 
     async def test_a_retiring_partition_goes_once_it_is_idle(self, desk: Desk) -> None:
         await fill(desk, 3, 4)
         tokens = tokens_of(await desk.poll())
-        assert tokens_of(await desk.poll(busy=[3], retiring=[3])) == tokens
-        await desk.poll(retiring=[3])
+        assert tokens_of(await desk.poll(busy=[3], surplus=[3])) == tokens
+        await desk.poll(surplus=[3])
         assert await held_by(desk, "ann") <= {4}
         assert tokens_of(await desk.poll("bob")) in ({}, {3: tokens[3] + 1})
 
@@ -189,7 +189,7 @@ class Leasing:
         await desk.poll()
         desk.later(PAST_IT)
         await desk.poll("bob")
-        await desk.store.leave("bob")
+        await desk.store.leases.release("bob")
         [lease] = (await desk.poll("cyd")).leases
         assert (lease.token, lease.crash_count) == (
             3,
@@ -199,57 +199,95 @@ class Leasing:
     async def test_who_leaves_gives_back_what_is_its_own(self, desk: Desk) -> None:
         await fill(desk, 3)
         await desk.poll("bob")
-        await desk.store.leave("ann")
+        await desk.store.leases.release("ann")
         assert await held_by(desk, "bob") == {3}
+
+    @pytest.mark.requirement("E1")
+    async def test_a_worker_that_lost_its_leases_and_shows_up_again_has_not_crashed(
+        self, desk: Desk
+    ) -> None:
+        await fill(desk, 3)
+        await desk.poll("ann")
+        desk.later(PAST_IT)
+        [taken] = (await desk.poll("bob")).leases
+        assert taken.crash_count == 1
+        assert await desk.store.leases.renew("ann", LEASE) == {}
+        [kept] = (await desk.poll("bob")).leases
+        assert (kept.crash_count, kept.token) == (0, taken.token)
+        await desk.store.leases.renew("ann", LEASE)
+        [kept] = (await desk.poll("bob")).leases
+        assert kept.crash_count == 0
+
+    async def test_a_heartbeat_renews_the_leases_of_its_worker(self, desk: Desk) -> None:
+        await fill(desk, 3, 4)
+        tokens = tokens_of(await desk.poll("ann"))
+        desk.later(LEASE / 2)
+        assert await desk.store.leases.renew("ann", LEASE) == tokens
+        desk.later(LEASE / 2 + timedelta(seconds=5))
+        assert (await desk.poll("bob")).leases == ()
+        assert await desk.store.leases.renew("bob", LEASE) == {}
+
+    @pytest.mark.requirement("E1")
+    async def test_a_lease_further_ahead_than_its_length_is_not_believed(self, desk: Desk) -> None:
+        await fill(desk, 3)
+        desk.later(timedelta(hours=1))
+        await desk.poll("ann")
+        desk.later(timedelta(hours=-1))  # the clock was set back
+        [lease] = (await desk.poll("bob")).leases
+        assert lease.crash_count == 0
+
+    async def test_a_poll_names_the_worker_that_misses_its_heartbeats(self, desk: Desk) -> None:
+        await fill(desk, 3, 4)
+        await desk.poll("ann")
+        assert (await desk.poll("bob")).unattended == ()
+        desk.later(timedelta(seconds=6))
+        [unattended] = (await desk.poll("bob")).unattended
+        assert (unattended.worker, unattended.partitions) == ("ann", 2)
+        left = unattended.until - desk.now()
+        assert timedelta() < left < LEASE
+        assert "2 partitions with work leased to worker ann until " in str(unattended)
+        desk.later(LEASE)
+        assert (await desk.poll("bob")).unattended == ()
 
     async def test_a_suspect_is_remembered_by_whoever_takes_over(self, desk: Desk) -> None:
         await desk.put("a1")
         [record] = await desk.claimed("a1")
-        assert await desk.store.suspect("ann", record)
+        assert await desk.store.leases.suspect("ann", {record: 1}) == [record]
         desk.later(PAST_IT)
         [lease] = (await desk.poll("bob")).leases
         assert (lease.suspect, lease.suspect_crashes) == (record.position, 1)
-        assert await desk.store.suspect("bob", (await desk.claimed("a1", worker="bob"))[0])
+        [again] = await desk.claimed("a1", worker="bob")
+        assert await desk.store.leases.suspect("bob", {again: 2}) == [again]
         desk.later(PAST_IT)
         [lease] = (await desk.poll("cyd")).leases
         assert (lease.suspect, lease.suspect_crashes, lease.crash_count) == (record.position, 2, 2)
 
-    async def test_another_suspect_starts_from_nothing(self, desk: Desk) -> None:
-        await desk.put("a1", "a2")
-        await desk.store.suspect("ann", (await desk.claimed("a1"))[0])
-        desk.later(PAST_IT)
-        [record] = await desk.claimed("a2", worker="bob")
-        await desk.store.suspect("bob", record)
-        desk.later(PAST_IT)
-        [lease] = (await desk.poll("cyd")).leases
-        assert (lease.suspect, lease.suspect_crashes) == (record.position, 1)
-
-    async def test_a_worker_has_one_suspect_at_a_time(self, desk: Desk) -> None:
+    async def test_each_partition_has_a_suspect_of_its_own(self, desk: Desk) -> None:
         await desk.put(".1", partition=1)
         await desk.put(".2", partition=2)
         one, two = await desk.claimed(".1", ".2")
-        await desk.store.suspect("ann", one)
-        await desk.store.suspect("ann", two)
+        await desk.store.leases.suspect("ann", {one: 1, two: 1})
         desk.later(PAST_IT)
         suspects = {lease.partition: lease.suspect for lease in (await desk.poll("bob")).leases}
-        assert suspects in ({1: None, 2: two.position}, {2: two.position}, {1: None})
+        expected = {1: one.position, 2: two.position}
+        assert suspects == {partition: expected[partition] for partition in suspects}
 
     async def test_without_the_lease_nobody_is_suspected(self, desk: Desk) -> None:
         await desk.put("a1")
         [record] = await desk.claimed("a1")
         desk.later(PAST_IT)
         await desk.poll("bob")
-        assert not await desk.store.suspect("ann", record)
+        assert await desk.store.leases.suspect("ann", {record: 1}) == []
         desk.later(PAST_IT)
         [lease] = (await desk.poll("cyd")).leases
         assert lease.suspect is None
 
     async def test_calm_forgets_the_crashes(self, desk: Desk) -> None:
         await desk.put("a1")
-        await desk.store.suspect("ann", (await desk.claimed("a1"))[0])
+        await desk.store.leases.suspect("ann", {(await desk.claimed("a1"))[0]: 1})
         desk.later(PAST_IT)
         await desk.poll("bob")
-        await desk.store.calm("bob", partition_of("a1"))
+        await desk.store.leases.clear_crashes("bob", [partition_of("a1")])
         [lease] = (await desk.poll("bob")).leases
         assert (lease.crash_count, lease.suspect, lease.suspect_crashes) == (0, None, 0)
 
@@ -258,7 +296,7 @@ class Leasing:
         await desk.poll()
         desk.later(PAST_IT)
         await desk.poll("bob")
-        await desk.store.calm("ann", 3)
+        await desk.store.leases.clear_crashes("ann", [3])
         [lease] = (await desk.poll("bob")).leases
         assert lease.crash_count == 1
 
@@ -279,7 +317,7 @@ class Leasing:
         await fill(desk, *range(10))
         await desk.poll("ann")
         await desk.poll("bob")
-        await desk.poll("ann", retiring=range(5))
+        await desk.poll("ann", surplus=range(5))
         bob = set(tokens_of(await desk.poll("bob")))
         assert bob == set(range(5)) if harness.shares_work else bob <= set(range(5))
         assert await held_by(desk, "ann") & bob == set()
@@ -291,7 +329,7 @@ class Leasing:
         for worker in ("ann", "bob", "cyd"):
             await desk.poll(worker)
         shares = [(await desk.poll("ann")).share]
-        await desk.store.leave("bob")
+        await desk.store.leases.release("bob")
         shares.append((await desk.poll("ann")).share)
         desk.later(3 * LEASE)  # cyd is not heard of again
         poll = await desk.poll("ann")
@@ -314,7 +352,7 @@ class Leasing:
         await fill(desk, 1, 2)
         await desk.poll("ann")
         await desk.poll("bob")  # which halves the share
-        await desk.store.leave("ann")
+        await desk.store.leases.release("ann")
         desk.later(timedelta(seconds=1))
         await fill(desk, 40, 41)
         taken = set(tokens_of(await desk.poll("ann")))
@@ -323,6 +361,6 @@ class Leasing:
     async def test_two_settlements_and_a_poll_do_not_disturb_each_other(self, desk: Desk) -> None:
         await desk.put("a1", "b1")
         a1, b1 = await desk.claimed("a1", "b1")
-        await desk.store.settle(Settlement(refused=[attempt(a1)], delivered=[b1]))
-        await desk.store.settle(Settlement(refused=[attempt(a1)], delivered=[b1]))
+        await desk.store.settlements.settle(Settlement(attempts=[attempt(a1)], delivered=[b1]))
+        await desk.store.settlements.settle(Settlement(attempts=[attempt(a1)], delivered=[b1]))
         assert (await desk.poll()).leases == ()

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from postroom.store.base import Settlement
-from postroom.store.gates import FOLLOWERS
+from postroom.store.blocked_keys import BlockedKeys
 from tests.conformance.store.desk import MINUTE, ZERO, Desk, attempt, numbered
 
 
@@ -133,12 +133,12 @@ class Operating:
         assert await desk.drain() == ["a1", "a3"]
 
     async def test_the_last_of_a_batch_can_be_discarded(self, desk: Desk) -> None:
-        last = FOLLOWERS + 10
+        last = BlockedKeys.RELEASED + 10
         await desk.put(*numbered("a", 1, last))
         await desk.refuse("a1", delay=ZERO)
         await desk.claim()
         await desk.deliver("a1")
-        gate = f"a{FOLLOWERS + 1}"
+        gate = f"a{BlockedKeys.RELEASED + 1}"
         assert await desk.gates() == {"a": gate}
         await desk.store.discard(await desk.ids(gate))
         rest = [name for name in numbered("a", 2, last) if name != gate]
@@ -154,15 +154,15 @@ class Operating:
     async def test_a_record_on_its_way_can_be_discarded(self, desk: Desk) -> None:
         await desk.put("a1", "a2")
         [record] = await desk.claimed("a1")
-        await desk.store.discard([record.id])
-        await desk.store.settle(Settlement(delivered=[record]))
+        await desk.store.discard([record.record.id])
+        await desk.store.settlements.settle(Settlement(delivered=[record]))
         assert await desk.drain() == ["a2"]
 
     async def test_to_retry_what_is_on_its_way_does_no_harm(self, desk: Desk) -> None:
         await desk.put("a1", "a2")
         [record] = await desk.claimed("a1")
-        await desk.store.retry([record.id])
-        await desk.store.settle(Settlement(refused=[attempt(record)]))
+        await desk.store.retry([record.record.id])
+        await desk.store.settlements.settle(Settlement(attempts=[attempt(record)]))
         assert await desk.open_to_claim() == []
         desk.later(2 * MINUTE)
         assert await desk.drain() == ["a1", "a2"]

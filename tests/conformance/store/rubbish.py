@@ -1,11 +1,11 @@
 """Rows that somebody edited by hand, to rubbish: they stand in nobody's way."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from postroom.record import ClaimedRecord
-from postroom.store.base import Settlement
+from postroom.store.base import HeldRecord, Settlement
 from tests.conformance.store.desk import MINUTE, Desk, attempt
 
 ANYWHERE: dict[str, str] = {
@@ -69,32 +69,33 @@ ON_SQLITE: dict[str, str] = {
 }
 
 
-async def deliver_beside(desk: Desk, edit: str) -> ClaimedRecord | None:
+async def deliver_beside(desk: Desk, edit: str) -> HeldRecord | None:
     """Make a row rubbish, and see that its neighbours in the partition leave."""
     await desk.put("z1", "a1", "b1", partition=9)
     await desk.sql(f"UPDATE suite_outbox SET {edit} WHERE event_type = 'a1'")
     claim = await desk.claim()
-    good = [each for each in claim.records if each.event_type in ("z1", "b1")]
-    assert [each.event_type for each in good] == ["z1", "b1"]
+    good = [each for each in claim.records if each.record.event_type in ("z1", "b1")]
+    assert [each.record.event_type for each in good] == ["z1", "b1"]
     rest = [each for each in claim.records if each not in good]
-    await desk.store.settle(Settlement(delivered=good))
+    await desk.store.settlements.settle(Settlement(delivered=good))
     return rest[0] if rest else None
 
 
-async def see_that_it_can_be_settled(desk: Desk, record: ClaimedRecord) -> None:
+async def see_that_it_can_be_settled(desk: Desk, record: HeldRecord) -> None:
     """Have it fail, as a relay does; nobody stumbles over it afterwards."""
-    assert isinstance(record.event_type, str)
+    assert isinstance(record.record.event_type, str)
     assert record.fault is None or len(record.fault) < 1000
-    await desk.store.settle(Settlement(refused=[attempt_of_rubbish(record)]))
+    await desk.store.settlements.settle(Settlement(attempts=[attempt_of_rubbish(record)]))
     desk.later(MINUTE)
     claim = await desk.claim()
     assert claim.records == ()
     await desk.store.counts()
 
 
-def attempt_of_rubbish(record: ClaimedRecord) -> Any:
-    record.retry_count = min(max(0, record.retry_count), 1000)
-    return attempt(record, delay=None, reason=record.fault or "refused")
+def attempt_of_rubbish(record: HeldRecord) -> Any:
+    count = min(max(0, record.record.retry_count), 1000)
+    held = replace(record, record=replace(record.record, retry_count=count))
+    return attempt(held, delay=None, reason=record.fault or "refused")
 
 
 class Rubbish:
@@ -119,4 +120,4 @@ class Rubbish:
         [record] = (await desk.claim()).records
         assert record.fault is not None
         assert "headers" in record.fault
-        assert record.headers == {}
+        assert record.record.headers == {}

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Row
 
-from postroom.record import ClaimedRecord
-from postroom.store.base import Settlement
+from postroom.store.base import HeldRecord, Settlement
 from tests.conformance.store.desk import LEASE, MINUTE, ZERO, Desk, attempt
 
 ODD_REASONS = {
@@ -20,7 +19,7 @@ ODD_REASONS = {
 }
 
 
-async def take_over(desk: Desk, *names: str) -> list[ClaimedRecord]:
+async def take_over(desk: Desk, *names: str) -> list[HeldRecord]:
     """Claim as ann, and have bob take the leases over."""
     claimed = await desk.claimed(*names)
     desk.later(2 * LEASE)
@@ -36,7 +35,7 @@ class Settling:
     """Facts stand; the rest needs the lease."""
 
     async def test_nothing_to_settle_is_fine(self, desk: Desk) -> None:
-        await desk.store.settle(Settlement())
+        await desk.store.settlements.settle(Settlement())
 
     @pytest.mark.requirement("D9")
     async def test_what_is_delivered_says_so_and_when(self, desk: Desk) -> None:
@@ -53,26 +52,26 @@ class Settling:
     async def test_delivered_is_a_fact_whoever_holds_the_lease(self, desk: Desk) -> None:
         await desk.put("a1", "b1")
         claimed = await take_over(desk, "a1", "b1")
-        await desk.store.settle(Settlement(delivered=claimed))
+        await desk.store.settlements.settle(Settlement(delivered=claimed))
         assert await desk.open_to_claim(worker="bob") == []
         assert {row.status for row in (await desk.rows()).values()} == {"published"}
 
     async def test_delivered_twice_keeps_the_first_time(self, desk: Desk) -> None:
         await desk.put("a1")
         claimed = await desk.claimed("a1")
-        await desk.store.settle(Settlement(delivered=claimed))
+        await desk.store.settlements.settle(Settlement(delivered=claimed))
         first = (await desk.row("a1")).published_at
         desk.later(MINUTE)
-        await desk.store.settle(Settlement(delivered=claimed))
+        await desk.store.settlements.settle(Settlement(delivered=claimed))
         assert (await desk.row("a1")).published_at == first
 
     async def test_a_refusal_after_the_delivery_changes_nothing(self, desk: Desk) -> None:
         await desk.put("a1", "a2")
         [one] = await desk.claimed("a1")
         [again] = await desk.claimed("a1")
-        await desk.store.settle(Settlement(delivered=[one]))
+        await desk.store.settlements.settle(Settlement(delivered=[one]))
         before = await desk.row("a1")
-        await desk.store.settle(Settlement(refused=[attempt(again)]))
+        await desk.store.settlements.settle(Settlement(attempts=[attempt(again)]))
         assert await desk.row("a1") == before
         assert await desk.drain() == ["a2"]
 
@@ -82,24 +81,26 @@ class Settling:
         await desk.put("a1", "a2", "a3")
         [late] = await take_over(desk, "a1")
         [refused] = await desk.claimed("a1", worker="bob")
-        await desk.store.settle(Settlement(refused=[attempt(refused, delay=10 * MINUTE)]))
+        await desk.store.settlements.settle(
+            Settlement(attempts=[attempt(refused, delay=10 * MINUTE)])
+        )
         await desk.claim("bob")
-        late.is_gate = True  # as a relay says that cannot be sure of its lease any more
-        await desk.store.settle(Settlement(delivered=[late]))
+        late.blocks_key = True  # as a relay says that cannot be sure of its lease any more
+        await desk.store.settlements.settle(Settlement(delivered=[late]))
         assert await desk.drain("bob") == ["a2", "a3"]
 
     async def test_a_refusal_of_a_record_that_is_gone_blocks_nobody(self, desk: Desk) -> None:
         await desk.put("a1", "a2")
         [record] = await desk.claimed("a1")
         await desk.sql("DELETE FROM suite_outbox WHERE event_type = 'a1'")
-        await desk.store.settle(Settlement(refused=[attempt(record)]))
+        await desk.store.settlements.settle(Settlement(attempts=[attempt(record)]))
         assert await desk.drain() == ["a2"]
 
     async def test_a_slow_record_that_is_gone_blocks_nobody(self, desk: Desk) -> None:
         await desk.put("a1", "a2")
         [record] = await desk.claimed("a1")
-        await desk.store.discard([record.id])
-        await desk.store.settle(Settlement(slow=[record]))
+        await desk.store.discard([record.record.id])
+        await desk.store.settlements.settle(Settlement(slow=[record]))
         assert await desk.drain() == ["a2"]
 
     @pytest.mark.requirement("C10", "D9")
@@ -137,7 +138,7 @@ class Settling:
             attempt(b1, delay=MINUTE),
             attempt(c1, delay=None),
         ]
-        await desk.store.settle(Settlement(refused=refused))
+        await desk.store.settlements.settle(Settlement(attempts=refused))
         desk.later(2 * MINUTE)
         assert await desk.open_to_claim() == ["b1"]
         assert (await desk.row("c1")).status == "failed"
@@ -175,7 +176,7 @@ class Settling:
         claimed = await take_over(desk, "a1", ".1", "b1")
         before = await everything(desk)
         refused = [attempt(claimed[0], delay=delay), attempt(claimed[1], delay=delay)]
-        await desk.store.settle(Settlement(refused=refused, slow=[claimed[2]]))
+        await desk.store.settlements.settle(Settlement(attempts=refused, slow=[claimed[2]]))
         assert await everything(desk) == before
 
     @pytest.mark.requirement("E1")
@@ -185,7 +186,9 @@ class Settling:
         await desk.claim()
         [gate] = await take_over(desk, "a1")
         before = await everything(desk)
-        await desk.store.settle(Settlement(refused=[attempt(gate, delay=None, holds=False)]))
+        await desk.store.settlements.settle(
+            Settlement(attempts=[attempt(gate, delay=None, holds=False)])
+        )
         assert await everything(desk) == before
 
     async def test_a_refusal_under_a_lease_given_back_and_taken_again_writes_nothing(
@@ -193,17 +196,17 @@ class Settling:
     ) -> None:
         await desk.put("a1", "a2")
         [record] = await desk.claimed("a1")
-        await desk.store.leave("ann")
+        await desk.store.leases.release("ann")
         await desk.poll("ann")
         before = await everything(desk)
-        await desk.store.settle(Settlement(refused=[attempt(record)]))
+        await desk.store.settlements.settle(Settlement(attempts=[attempt(record)]))
         assert await everything(desk) == before
 
     async def test_an_expired_lease_that_nobody_took_still_counts(self, desk: Desk) -> None:
         await desk.put("a1", "a2")
         [record] = await desk.claimed("a1")
         desk.later(10 * LEASE)
-        await desk.store.settle(Settlement(refused=[attempt(record)]))
+        await desk.store.settlements.settle(Settlement(attempts=[attempt(record)]))
         assert (await desk.row("a1")).retry_count == 1
 
     async def test_part_of_a_settlement_can_be_too_late(self, desk: Desk) -> None:
@@ -213,8 +216,8 @@ class Settling:
         await desk.put(".3", partition=1)
         poll = await desk.poll("ann")
         assert {lease.partition for lease in poll.leases} == {2}
-        [kept] = (await desk.store.claim({2: poll.leases[0].token}, depth=10)).records
-        await desk.store.settle(Settlement(refused=[attempt(lost), attempt(kept)]))
+        [kept] = (await desk.store.claims.claim({2: poll.leases[0].token}, depth=10)).records
+        await desk.store.settlements.settle(Settlement(attempts=[attempt(lost), attempt(kept)]))
         counts = {name: row.retry_count for name, row in (await desk.rows()).items()}
         assert counts == {".1": 0, ".2": 1, ".3": 0}
 
@@ -231,7 +234,7 @@ class Settling:
     async def test_without_a_reason_the_last_error_stays(self, desk: Desk) -> None:
         await desk.put("a1")
         await desk.refuse("a1", delay=ZERO, reason="no route")
-        await desk.refuse("a1", delay=None, reason="")
+        await desk.refuse("a1", delay=None, reason=None)
         row = await desk.row("a1")
         assert (row.status, row.error_message) == ("failed", "no route")
 
@@ -253,7 +256,7 @@ class Settling:
     async def test_ten_thousand_can_be_settled_at_once(self, desk: Desk) -> None:
         await desk.put(*numbered_dots(2000))
         claim = await desk.claim(depth=5000)
-        await desk.store.settle(Settlement(delivered=list(claim.records) * 5))
+        await desk.store.settlements.settle(Settlement(delivered=list(claim.records) * 5))
         assert (await desk.store.counts()).ready == 0
 
 

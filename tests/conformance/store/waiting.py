@@ -3,8 +3,7 @@
 import pytest
 
 from postroom.store.base import Settlement
-from postroom.store.gates import FOLLOWERS
-from postroom.store.sql import AHEAD
+from postroom.store.blocked_keys import BlockedKeys
 from tests.conformance.store.desk import (
     LEASE,
     MINUTE,
@@ -61,9 +60,9 @@ class Waiting:
             await desk.put(f"{number}", f"{number}", aggregate_id=key, partition=9)
         claimed = (await desk.claim()).records
         assert len(claimed) == 2 * len(keys)
-        await desk.store.settle(Settlement(refused=[attempt(claimed[0])]))
+        await desk.store.settlements.settle(Settlement(attempts=[attempt(claimed[0])]))
         claim = await desk.claim()
-        assert {each.aggregate_id for each in claim.records} == set(keys[1:])
+        assert {each.record.aggregate_id for each in claim.records} == set(keys[1:])
 
     async def test_followers_are_parked_once(self, desk: Desk) -> None:
         await desk.put(*numbered("a", 1, 5))
@@ -71,7 +70,7 @@ class Waiting:
         claim = await desk.claim()
         assert (claim.records, set(claim.more)) == ((), {partition_of("a1")})
         with desk.statements() as sent:
-            claim = await desk.store.claim({partition_of("a1"): 1}, depth=10)
+            claim = await desk.store.claims.claim({partition_of("a1"): 1}, depth=10)
         assert (claim.records, set(claim.more), len(sent)) == ((), set(), 1)
         assert (await desk.poll()).leases == ()
 
@@ -79,7 +78,7 @@ class Waiting:
         await desk.put("a1", *numbered("a", 2, 60), "b1", partition=9)
         await desk.refuse("a1")
         await desk.claim(depth=1)
-        assert AHEAD > 60
+        assert BlockedKeys.AHEAD > 60
         assert await desk.open_to_claim(depth=1) == ["b1"]
 
     async def test_what_other_keys_have_ready_is_not_parked_with_them(self, desk: Desk) -> None:
@@ -95,7 +94,9 @@ class Waiting:
         await desk.refuse("a1")
         desk.later(2 * MINUTE)
         claim = await desk.claim()
-        assert [(each.event_type, each.is_gate) for each in claim.records] == [("a1", True)]
+        assert [(each.record.event_type, each.blocks_key) for each in claim.records] == [
+            ("a1", True)
+        ]
 
     async def test_followers_leave_in_order_once_it_is_through(self, desk: Desk) -> None:
         await desk.put(*numbered("a", 1, 6))
@@ -106,29 +107,31 @@ class Waiting:
         assert await desk.gates() == {}
 
     async def test_followers_leave_in_batches(self, desk: Desk) -> None:
-        last = 2 * FOLLOWERS + 10
+        last = 2 * BlockedKeys.RELEASED + 10
         await desk.put(*numbered("a", 1, last))
         await desk.refuse("a1", delay=ZERO)
         await desk.claim()
         await desk.deliver("a1")
-        assert await desk.open_to_claim() == numbered("a", 2, FOLLOWERS + 1)
-        await desk.deliver(*numbered("a", 2, FOLLOWERS + 1))
-        assert await desk.open_to_claim() == numbered("a", FOLLOWERS + 2, 2 * FOLLOWERS + 1)
-        await desk.deliver(*numbered("a", FOLLOWERS + 2, 2 * FOLLOWERS + 1))
-        assert await desk.open_to_claim() == numbered("a", 2 * FOLLOWERS + 2, last)
+        assert await desk.open_to_claim() == numbered("a", 2, BlockedKeys.RELEASED + 1)
+        await desk.deliver(*numbered("a", 2, BlockedKeys.RELEASED + 1))
+        assert await desk.open_to_claim() == numbered(
+            "a", BlockedKeys.RELEASED + 2, 2 * BlockedKeys.RELEASED + 1
+        )
+        await desk.deliver(*numbered("a", BlockedKeys.RELEASED + 2, 2 * BlockedKeys.RELEASED + 1))
+        assert await desk.open_to_claim() == numbered("a", 2 * BlockedKeys.RELEASED + 2, last)
 
     async def test_what_is_new_never_overtakes_what_waits(self, desk: Desk) -> None:
-        await desk.put(*numbered("a", 1, FOLLOWERS + 20))
+        await desk.put(*numbered("a", 1, BlockedKeys.RELEASED + 20))
         await desk.refuse("a1", delay=ZERO)
         await desk.claim()
         delivered: list[str] = []
         for number in range(30):
-            await desk.put(f"a{FOLLOWERS + 21 + number}")
+            await desk.put(f"a{BlockedKeys.RELEASED + 21 + number}")
             claim = await desk.claim(depth=7)
-            await desk.store.settle(Settlement(delivered=list(claim.records)))
+            await desk.store.settlements.settle(Settlement(delivered=list(claim.records)))
             delivered += names_of(claim.records)
         delivered += await desk.drain()
-        assert delivered == numbered("a", 1, FOLLOWERS + 50)
+        assert delivered == numbered("a", 1, BlockedKeys.RELEASED + 50)
 
     async def test_a_record_refused_among_the_followers_holds_back_the_rest(
         self, desk: Desk
@@ -183,11 +186,11 @@ class Waiting:
     ) -> None:
         await desk.put("a1", "a2", "a3", "b1")
         [slow] = await desk.claimed("a1")
-        await desk.store.settle(Settlement(slow=[slow]))
+        await desk.store.settlements.settle(Settlement(slow=[slow]))
         assert await desk.open_to_claim(held=[slow.position]) == ["b1"]
         desk.later(2 * LEASE)  # and its worker died
         claim = await desk.claim("bob")
-        assert [(each.event_type, each.is_gate) for each in claim.records] == [
+        assert [(each.record.event_type, each.blocks_key) for each in claim.records] == [
             ("a1", True),
             ("b1", False),
         ]
@@ -195,25 +198,25 @@ class Waiting:
     async def test_a_slow_record_that_arrives_lets_the_rest_go(self, desk: Desk) -> None:
         await desk.put("a1", "a2", "a3")
         [slow] = await desk.claimed("a1")
-        await desk.store.settle(Settlement(slow=[slow]))
+        await desk.store.settlements.settle(Settlement(slow=[slow]))
         await desk.claim(held=[slow.position])
-        slow.is_gate = True
-        await desk.store.settle(Settlement(delivered=[slow]))
+        slow.blocks_key = True
+        await desk.store.settlements.settle(Settlement(delivered=[slow]))
         assert await desk.drain() == ["a2", "a3"]
 
     async def test_a_slow_record_that_is_refused_goes_on_holding_its_key(self, desk: Desk) -> None:
         await desk.put("a1", "a2")
         [slow] = await desk.claimed("a1")
-        await desk.store.settle(Settlement(slow=[slow]))
-        slow.is_gate = True
-        await desk.store.settle(Settlement(refused=[attempt(slow)]))
+        await desk.store.settlements.settle(Settlement(slow=[slow]))
+        slow.blocks_key = True
+        await desk.store.settlements.settle(Settlement(attempts=[attempt(slow)]))
         assert await desk.open_to_claim() == []
         desk.later(2 * MINUTE)
         assert await desk.drain() == ["a1", "a2"]
 
     async def test_a_record_without_a_key_can_be_slow(self, desk: Desk) -> None:
         await desk.put(".1", ".2")
-        await desk.store.settle(Settlement(slow=await desk.claimed(".1")))
+        await desk.store.settlements.settle(Settlement(slow=await desk.claimed(".1")))
         assert await desk.gates() == {}
 
     async def test_hundreds_of_keys_can_be_blocked_at_once(self, desk: Desk) -> None:
@@ -232,10 +235,10 @@ class Waiting:
         await desk.refuse("a1", delay=ZERO)
         await desk.claim()
         a1, b1, c1, d1, dot = await desk.claimed("a1", "b1", "c1", "d1", ".1")
-        await desk.store.settle(
+        await desk.store.settlements.settle(
             Settlement(
                 delivered=[a1, dot],
-                refused=[attempt(b1), attempt(c1, delay=None, holds=False)],
+                attempts=[attempt(b1), attempt(c1, delay=None, holds=False)],
                 slow=[d1],
             )
         )

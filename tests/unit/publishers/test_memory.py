@@ -7,7 +7,7 @@ import pytest
 
 from postroom import UntypedEvent
 from postroom.errors import Outage
-from postroom.publishers.base import DELIVERED, Publisher, Refused
+from postroom.publishers.base import DELIVERED, Publisher, Refused, ReportsOutages
 from postroom.publishers.memory import MemoryPublisher, MemoryQueue, topic_matches
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
@@ -194,3 +194,13 @@ async def test_an_outage_can_be_staged() -> None:
     publisher.outage = None
     assert await publisher.publish([record()]) == [DELIVERED]
     assert len(publisher.messages) == 1
+
+
+async def test_an_outage_and_its_end_are_reported_when_they_are_set() -> None:
+    publisher = MemoryPublisher()
+    reported: list[str | None] = []
+    publisher.watch(lambda outage: reported.append(None if outage is None else str(outage)))
+    publisher.outage = "the cable is out"
+    publisher.outage = None
+    assert reported == ["the cable is out", None]
+    assert isinstance(publisher, ReportsOutages)

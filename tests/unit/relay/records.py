@@ -1,17 +1,28 @@
-"""Claimed records by the handful."""
+"""Held records and claims by the handful."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from postroom import UntypedEvent
-from postroom.record import ClaimedRecord
+from postroom.store.base import Claim, HeldRecord
 from tests.support.claims import claimed
 
 
-def record(position: int, key: str | None = None, **values: Any) -> ClaimedRecord:
-    """Give a record of a key, or of none."""
+def record(
+    position: int, key: str | None = None, *, token: int = 1, fault: str | None = None, **row: Any
+) -> HeldRecord:
+    """Return a held record of a key, or of none, in partition 1 unless the row says otherwise."""
     event = UntypedEvent(event_type="parcel.sent", payload={}, aggregate_id=key)
-    return claimed(event, position=position, **{"partition": 1, **values})
+    values = {"partition": 1, **row}
+    return HeldRecord(claimed(event, position=position, **values), token=token, fault=fault)
 
 
-def positions(records: list[ClaimedRecord]) -> list[int]:
+def claim(
+    *records: HeldRecord, more: Iterable[int] = (), reached: Mapping[int, int] | None = None
+) -> Claim:
+    """Return a claim of these records."""
+    return Claim(records=records, more=frozenset(more), reached=reached or {})
+
+
+def positions(records: Iterable[HeldRecord]) -> list[int]:
     return [each.position for each in records]

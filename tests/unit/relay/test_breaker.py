@@ -1,29 +1,12 @@
-"""Outages, and the record that looks like one."""
+"""Outages: pause, try again after growing pauses, resume."""
 
-import asyncio
-from datetime import timedelta
+import logging
+from collections.abc import Iterator
 
 import pytest
 
-from postroom.record import ClaimedRecord
-from postroom.relay.breaker import FIRST_PAUSE, LONGEST_PAUSE, Breaker, State, Suspicion
-from tests.unit.relay.records import record
-
-
-class HandClock:
-    """Time that moves when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def shift(self) -> timedelta:
-        return timedelta()
-
-    async def wait(self, event: asyncio.Event, seconds: float) -> None:
-        self.now += seconds
+from postroom.relay.breaker import FIRST_PAUSE, JITTER, LONGEST_PAUSE, Breaker
+from tests.unit.relay.hand_clock import START, HandClock
 
 
 class Watched:
@@ -37,13 +20,17 @@ class Watched:
     def _count(self) -> None:
         self.changes += 1
 
-    def probe_in_vain(self) -> float:
-        """Wait until it may be tried again, and find it away; give the next pause."""
+    @property
+    def pause(self) -> float:
+        return self.breaker.retry_at - self.clock.now
+
+    def try_in_vain(self, reason: str = "still away") -> float:
+        """Wait until it may be tried again, and fail; return the next pause."""
         self.clock.now = self.breaker.retry_at
         assert self.breaker.due()
-        self.breaker.probe()
-        self.breaker.trip("still away")
-        return self.breaker.retry_at - self.clock.now
+        self.breaker.half_open()
+        self.breaker.trip(reason)
+        return self.pause
 
 
 @pytest.fixture
@@ -51,21 +38,36 @@ def watched() -> Watched:
     return Watched()
 
 
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    with caplog.at_level(logging.INFO, "postroom.relay"):
+        yield caplog
+
+
+def levels(log: pytest.LogCaptureFixture) -> list[str]:
+    return [each.levelname for each in log.records]
+
+
+def about(pause: float) -> object:
+    """Return what equals a pause from which jitter has taken its part."""
+    return pytest.approx(pause * (1 - JITTER / 2), abs=pause * JITTER / 2)
+
+
 def test_it_begins_closed(watched: Watched) -> None:
-    assert (watched.breaker.state, watched.breaker.closed) == (State.CLOSED, True)
-    assert (watched.breaker.since, watched.breaker.reason) == (None, None)
+    assert (watched.breaker.state, watched.breaker.outage) == ("closed", None)
+    assert watched.breaker.reason == ""
     assert not watched.breaker.due()
 
 
-def test_an_outage_opens_it_and_says_why_and_since_when(
-    watched: Watched, caplog: pytest.LogCaptureFixture
+def test_an_outage_opens_it_and_says_what_why_and_for_how_long(
+    watched: Watched, log: pytest.LogCaptureFixture
 ) -> None:
-    watched.breaker.trip("connection refused")
-    assert (watched.breaker.state, watched.breaker.closed) == (State.OPEN, False)
-    assert (watched.breaker.since, watched.breaker.reason) == (1000.0, "connection refused")
+    watched.breaker.trip("connection refused.")
+    watched.clock.now += 7
+    assert (watched.breaker.state, watched.breaker.reason) == ("open", "connection refused.")
     assert watched.changes == 1
-    assert "the broker cannot be used" in caplog.text
-    assert "connection refused" in caplog.text
+    assert "the broker is unavailable (connection refused). Deliveries are paused" in log.text
+    assert watched.breaker.outage == ("the broker is unavailable: connection refused.", 7)
 
 
 def test_it_is_tried_again_when_it_is_time_and_not_before(watched: Watched) -> None:
@@ -75,120 +77,147 @@ def test_it_is_tried_again_when_it_is_time_and_not_before(watched: Watched) -> N
     assert watched.breaker.due()
 
 
-def test_once_it_opened_one_delivery_will_tell(watched: Watched) -> None:
+def test_the_log_says_when_it_is_tried_again(
+    watched: Watched, log: pytest.LogCaptureFixture
+) -> None:
     watched.breaker.trip("away")
-    watched.breaker.probe()
-    assert (watched.breaker.state, watched.breaker.closed) == (State.PROBING, False)
-    assert (watched.breaker.due(), watched.changes) == (False, 2)
+    assert f"next try in {watched.pause:.1f} s" in log.text
+
+
+def test_once_a_connection_is_made_one_delivery_will_tell(watched: Watched) -> None:
+    watched.breaker.trip("away")
+    watched.breaker.half_open()
+    assert (watched.breaker.state, watched.breaker.due(), watched.changes) == (
+        "half_open",
+        False,
+        2,
+    )
+    assert watched.breaker.outage == ("the broker is unavailable: away", 0)
 
 
 def test_there_is_nothing_to_try_while_all_is_well(watched: Watched) -> None:
-    watched.breaker.probe()
-    assert (watched.breaker.state, watched.changes) == (State.CLOSED, 0)
+    watched.breaker.half_open()
+    assert (watched.breaker.state, watched.changes) == ("closed", 0)
 
 
-def test_what_it_knows_can_be_forgotten_without_a_word(
-    watched: Watched, caplog: pytest.LogCaptureFixture
+def test_an_outage_can_be_forgotten_without_a_log_line(
+    watched: Watched, log: pytest.LogCaptureFixture
 ) -> None:
     watched.breaker.trip("away")
-    caplog.clear()
+    log.clear()
     watched.breaker.forget()
-    assert (watched.breaker.closed, watched.breaker.reason, caplog.text) == (True, None, "")
+    assert (watched.breaker.state, watched.breaker.reason, log.text) == ("closed", "", "")
 
 
-def test_many_reports_of_one_outage_do_not_make_the_pause_longer(watched: Watched) -> None:
+def test_many_reports_of_one_outage_do_not_make_the_pause_longer(
+    watched: Watched, log: pytest.LogCaptureFixture
+) -> None:
     for _ in range(100):
         watched.breaker.trip("away")
-    assert watched.breaker.retry_at == pytest.approx(1000 + FIRST_PAUSE)
-    assert watched.changes == 1
+    assert START < watched.breaker.retry_at <= START + FIRST_PAUSE
+    assert (watched.changes, levels(log)) == (1, ["WARNING"])
 
 
-def test_pauses_grow_up_to_the_longest(watched: Watched) -> None:
+def test_pauses_double_up_to_thirty_seconds(watched: Watched) -> None:
     watched.breaker.trip("away")
-    pauses = [watched.probe_in_vain() for _ in range(12)]
-    assert pauses[:3] == pytest.approx([2 * FIRST_PAUSE, 4 * FIRST_PAUSE, 8 * FIRST_PAUSE])
-    assert pauses == sorted(pauses)
-    assert max(pauses) == LONGEST_PAUSE
+    pauses = [watched.pause, *(watched.try_in_vain() for _ in range(12))]
+    assert pauses[:6] == [about(FIRST_PAUSE * 2**number) for number in range(6)]
+    assert pauses[6:] == [about(LONGEST_PAUSE)] * 7
+    assert (FIRST_PAUSE, LONGEST_PAUSE) == (0.5, 30)
+
+
+def test_a_pause_is_between_four_fifths_and_all_of_its_length_and_differs() -> None:
+    pauses = set()
+    for _ in range(500):
+        watched = Watched()
+        watched.breaker.trip("away")
+        pauses.add(watched.pause / FIRST_PAUSE)
+    assert min(pauses) >= 0.8
+    assert max(pauses) <= 1
+    assert max(pauses) - min(pauses) > 0.15
+
+
+def test_jitter_does_not_add_up(watched: Watched) -> None:
+    watched.breaker.trip("away")
+    for _ in range(100):
+        watched.try_in_vain()
+    assert watched.pause >= 0.8 * LONGEST_PAUSE
 
 
 def test_an_outage_lasts_from_its_first_report(watched: Watched) -> None:
     watched.breaker.trip("away")
-    watched.probe_in_vain()
-    assert (watched.breaker.since, watched.breaker.reason) == (1000.0, "still away")
+    watched.try_in_vain()
+    seconds = watched.clock.now - START
+    assert watched.breaker.outage == ("the broker is unavailable: still away", seconds)
+
+
+def test_the_first_line_of_an_outage_is_a_warning_and_repeated_ones_are_not(
+    watched: Watched, log: pytest.LogCaptureFixture
+) -> None:
+    watched.breaker.trip("away")
+    for _ in range(3):
+        watched.try_in_vain("away")
+    assert levels(log) == ["WARNING", "INFO", "INFO", "INFO"]
+
+
+def test_the_first_line_of_an_outage_without_a_reason_is_a_warning_too(
+    watched: Watched, log: pytest.LogCaptureFixture
+) -> None:
+    watched.breaker.trip("")  # as of `raise Outage`
+    assert levels(log) == ["WARNING"]
+
+
+def test_another_reason_is_a_warning_again(watched: Watched, log: pytest.LogCaptureFixture) -> None:
+    watched.breaker.trip("away")
+    for reason in ("access refused", "access refused", "away"):
+        watched.try_in_vain(reason)
+    assert levels(log) == ["WARNING", "WARNING", "INFO", "WARNING"]
+
+
+def test_the_next_outage_begins_with_a_warning_though_its_reason_is_the_same(
+    watched: Watched, log: pytest.LogCaptureFixture
+) -> None:
+    watched.breaker.trip("away")
+    watched.breaker.reset()
+    log.clear()
+    watched.breaker.trip("away")
+    assert levels(log) == ["WARNING"]
 
 
 def test_success_closes_it_and_forgets_the_pauses(
-    watched: Watched, caplog: pytest.LogCaptureFixture
+    watched: Watched, log: pytest.LogCaptureFixture
 ) -> None:
     watched.breaker.trip("away")
-    watched.probe_in_vain()
+    watched.try_in_vain()
     watched.breaker.reset()
-    assert (watched.breaker.closed, watched.breaker.reason) == (True, None)
-    assert "can be used again" in caplog.text
+    assert (watched.breaker.state, watched.breaker.outage) == ("closed", None)
+    assert f"available again after {watched.clock.now - START:.1f} s" in log.text
     watched.breaker.trip("away again")
-    assert watched.breaker.retry_at - watched.clock.now == pytest.approx(FIRST_PAUSE)
+    assert watched.pause == about(FIRST_PAUSE)
+    assert watched.breaker.outage == ("the broker is unavailable: away again", 0)
 
 
 def test_success_while_all_is_well_is_no_news(
-    watched: Watched, caplog: pytest.LogCaptureFixture
+    watched: Watched, log: pytest.LogCaptureFixture
 ) -> None:
     watched.breaker.reset()
-    assert (watched.changes, caplog.text) == (0, "")
+    assert (watched.changes, log.text) == (0, "")
 
 
-def die(suspicion: Suspicion, *records: ClaimedRecord) -> list[ClaimedRecord]:
-    """Have records die with the connection, while others are answered before."""
-    suspicion.answered([record(1000)])
-    return suspicion.died(records)
+def test_a_pause_can_be_ended_which_makes_the_next_one_no_shorter(watched: Watched) -> None:
+    watched.breaker.trip("away")
+    watched.breaker.retry_now()
+    assert (watched.breaker.due(), watched.changes) == (True, 2)
+    assert watched.breaker.state == "open"  # until somebody has tried
+    assert watched.try_in_vain() == about(2 * FIRST_PAUSE)
 
 
-def test_what_dies_with_the_connection_once_goes_out_as_before() -> None:
-    suspicion, one = Suspicion(), record(1)
-    assert not suspicion
-    assert die(suspicion, one) == []
-    assert not suspicion.alone(one)
-    assert suspicion
-
-
-def test_what_dies_twice_goes_alone() -> None:
-    suspicion, one, other = Suspicion(), record(1), record(2)
-    die(suspicion, one, other)
-    die(suspicion, one)
-    assert (suspicion.alone(one), suspicion.alone(other)) == (True, False)
-    assert (suspicion.times(one), suspicion.times(other), suspicion.times(record(3))) == (2, 1, 0)
-
-
-def test_what_then_dies_alone_twice_is_to_blame() -> None:
-    suspicion, one = Suspicion(), record(1)
-    assert [die(suspicion, one) for _ in range(4)] == [[], [], [], [one]]
-    assert not suspicion  # it has been dealt with
-    assert not suspicion.alone(one)
-
-
-@pytest.mark.requirement("C17")
-def test_an_outage_makes_nobody_guilty_however_often_it_is_tried() -> None:
-    suspicion, one = Suspicion(), record(1)
-    assert [suspicion.died([one]) for _ in range(100)] == [[]] * 100
-    assert not suspicion.alone(one)
-    assert suspicion.times(one) == 100
-
-
-def test_an_answer_clears_a_record_and_no_other() -> None:
-    suspicion, one, other = Suspicion(), record(1), record(2)
-    for _ in range(2):
-        die(suspicion, one, other)
-    suspicion.answered([one, record(3)])
-    assert (suspicion.alone(one), suspicion.alone(other)) == (False, True)
-
-
-def test_to_ask_about_a_record_is_not_to_suspect_it() -> None:
-    suspicion = Suspicion()
-    assert not suspicion.alone(record(1))
-    assert not suspicion
-
-
-def test_what_it_remembers_is_bounded() -> None:
-    suspicion = Suspicion()
-    die(suspicion, *(record(number) for number in range(1, suspicion.REMEMBERED + 3)))
-    assert suspicion.times(record(1)) == 0
-    assert suspicion.times(record(suspicion.REMEMBERED)) == 1
+@pytest.mark.parametrize("state", ["closed", "half_open"])
+def test_there_is_no_pause_to_end_unless_it_is_open(watched: Watched, state: str) -> None:
+    if state == "half_open":
+        watched.breaker.trip("away")
+        watched.breaker.half_open()
+    before = watched.changes
+    watched.breaker.retry_now()
+    assert (watched.breaker.state, watched.changes) == (state, before)
+    assert not watched.breaker.due()

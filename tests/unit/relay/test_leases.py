@@ -1,123 +1,143 @@
-"""The leases of a lane: until when, for what, and with how much caution."""
+"""The leases of a worker: until when it may rely on each, and for what."""
 
 import pytest
 
 from postroom.record import PARTITIONS
-from postroom.relay.leases import CAUTIOUS_AFTER, LINGER, Leases
+from postroom.relay.leases import LINGER, MARGIN, HeldLeases
 from postroom.store.base import Lease
 from tests.unit.relay.records import record
 
+SECONDS = 30.0
+USABLE = (1 - MARGIN) * SECONDS
 
-def lease(partition: int, token: int = 1, **values: int) -> Lease:
-    return Lease(partition=partition, token=token, **values)
+
+def lease(partition: int, token: int = 1) -> Lease:
+    return Lease(partition=partition, token=token)
 
 
 @pytest.fixture
-def leases() -> Leases:
+def leases() -> HeldLeases:
     """Leases of partitions 1 to 3, asked for at 100, for 30 seconds."""
-    leases = Leases()
-    leases.renew([lease(1), lease(2, 5), lease(3)], asked_at=100, seconds=30)
+    leases = HeldLeases(SECONDS)
+    leases.polled([lease(1), lease(2, 5), lease(3)], asked_at=100)
     return leases
 
 
-def test_without_a_poll_nothing_may_be_started() -> None:
-    assert (Leases().alive(0), len(Leases()), Leases().tokens()) == (False, 0, {})
+def test_without_a_poll_nothing_is_held() -> None:
+    leases = HeldLeases(SECONDS)
+    assert (len(leases), leases.claimable(0), leases[1]) == (0, {}, None)
+    assert not leases.covers(record(1), 0)
+    assert not leases.holds(record(1))
 
 
-def test_nothing_new_is_started_near_the_end(leases: Leases) -> None:
-    assert leases.alive(100)
-    assert leases.alive(120)
-    assert not leases.alive(125)  # five seconds before the database thinks so
-    assert not leases.alive(1000)
+def test_nothing_new_is_started_near_the_end(leases: HeldLeases) -> None:
+    one = record(1)
+    assert USABLE == 24
+    for now, relied_on in [(100, True), (120, True), (123.9, True), (124, False), (1000, False)]:
+        assert leases.covers(one, now) is relied_on
+        assert (1 in leases.claimable(now)) is relied_on
 
 
-def test_a_poll_that_took_long_gives_no_more_time(leases: Leases) -> None:
-    leases.renew([lease(1)], asked_at=110, seconds=30)  # answered at 133
-    assert not leases.alive(135)
+def test_a_poll_that_took_long_gives_no_more_time(leases: HeldLeases) -> None:
+    leases.polled([lease(1)], asked_at=110)  # answered at 133
+    assert not leases.covers(record(1), 135)
+    assert leases.claimable(135) == {}
 
 
-def test_a_record_is_covered_by_the_very_lease_that_it_was_claimed_under(leases: Leases) -> None:
-    assert leases.covers(record(1, partition=2, token=5))
-    assert not leases.covers(record(1, partition=2, token=4))
-    assert not leases.covers(record(1, partition=2, token=6))
-    assert not leases.covers(record(1, partition=9, token=1))
+def test_a_record_is_covered_by_the_very_lease_that_it_was_claimed_under(
+    leases: HeldLeases,
+) -> None:
+    assert leases.covers(record(1, partition=2, token=5), 100)
+    assert not leases.covers(record(1, partition=2, token=4), 100)
+    assert not leases.covers(record(1, partition=2, token=6), 100)
+    assert not leases.covers(record(1, partition=9, token=1), 100)
 
 
-def test_a_poll_replaces_what_was_held(leases: Leases) -> None:
-    leases.renew([lease(2, 6)], asked_at=110, seconds=30)
-    assert (len(leases), leases.tokens()) == (1, {2: 6})
+def test_a_lease_about_to_end_is_held_still_but_covers_nothing(leases: HeldLeases) -> None:
+    five = record(1, partition=2, token=5)
+    assert (leases.holds(five), leases.covers(five, 124)) == (True, False)
+    for other in (record(1, partition=2, token=4), record(1, partition=9)):
+        assert (leases.holds(other), leases.covers(other, 100)) == (False, False)
 
 
-def test_what_is_least_in_use_is_retired_and_not_claimed_from(leases: Leases) -> None:
-    leases.retire(1, {1: 7, 2: 0, 3: 2}.__getitem__)
-    assert leases.retiring == {2, 3}
-    assert leases.tokens() == {1: 1}
-    assert leases.covers(record(1, partition=2, token=5))  # what is held of it may still leave
+def test_a_poll_replaces_what_was_held(leases: HeldLeases) -> None:
+    leases.polled([lease(2, 6)], asked_at=110)
+    assert (len(leases), leases.claimable(110)) == (1, {2: 6})
+    assert (leases[1], leases[2]) == (None, lease(2, 6))
+
+
+def test_a_heartbeat_extends_the_leases_that_it_renewed_and_no_others(leases: HeldLeases) -> None:
+    leases.renewed({1: 1, 2: 5}, asked_at=110)
+    assert leases.claimable(110 + USABLE - 0.1) == {1: 1, 2: 5}
+    assert leases.claimable(110 + USABLE) == {}
+    assert not leases.covers(record(1, partition=3), 124)
+    assert leases.holds(record(1, partition=3))
+
+
+@pytest.mark.parametrize("token", [4, 6])
+def test_a_heartbeat_does_not_extend_a_lease_with_another_token(
+    leases: HeldLeases, token: int
+) -> None:
+    leases.renewed({2: token}, asked_at=110)
+    assert 2 not in leases.claimable(124)
+    assert not leases.covers(record(1, partition=2, token=token), 110)
+
+
+def test_a_heartbeat_adds_no_lease(leases: HeldLeases) -> None:
+    leases.renewed({9: 1}, asked_at=110)
+    assert (len(leases), leases[9]) == (3, None)
+
+
+def test_a_heartbeat_that_was_sent_before_the_poll_does_not_shorten_a_lease(
+    leases: HeldLeases,
+) -> None:
+    leases.renewed({1: 1, 2: 5, 3: 1}, asked_at=90)
+    assert leases.claimable(123.9) == {1: 1, 2: 5, 3: 1}
+
+
+def test_the_surplus_is_what_is_least_in_use_and_is_not_claimed_from(leases: HeldLeases) -> None:
+    leases.limit(1, {1: 7, 2: 0, 3: 2}.__getitem__)
+    assert leases.surplus == {2, 3}
+    assert leases.claimable(100) == {1: 1}
+    assert leases.covers(record(1, partition=2, token=5), 100)  # what is held may still be sent
 
 
 @pytest.mark.parametrize("share", [3, 4, 64])
-def test_nothing_is_retired_within_the_share(leases: Leases, share: int) -> None:
-    leases.retire(share, lambda _: 0)
-    assert leases.retiring == frozenset()
+def test_there_is_no_surplus_within_the_share(leases: HeldLeases, share: int) -> None:
+    leases.limit(share, lambda _: 0)
+    assert leases.surplus == frozenset()
 
 
-def test_what_was_retired_comes_back_when_the_share_grows(leases: Leases) -> None:
-    leases.retire(0, lambda _: 0)
-    assert leases.tokens() == {}
-    leases.retire(3, lambda _: 0)
-    assert set(leases.tokens()) == {1, 2, 3}
+def test_the_surplus_comes_back_when_the_share_grows(leases: HeldLeases) -> None:
+    leases.limit(0, lambda _: 0)
+    assert leases.claimable(100) == {}
+    leases.limit(3, lambda _: 0)
+    assert set(leases.claimable(100)) == {1, 2, 3}
 
 
-@pytest.mark.requirement("E1")
-def test_caution_begins_with_the_second_crash() -> None:
-    leases = Leases()
-    crashed = [lease(count, crash_count=count) for count in range(4)]
-    leases.renew(crashed, asked_at=0, seconds=30)
-    assert CAUTIOUS_AFTER == 2
-    assert leases.cautious == {2, 3}
-
-
-def test_crashes_are_those_of_the_suspect_and_nobody_else() -> None:
-    leases = Leases()
-    crashed = lease(1, crash_count=3, suspect=17, suspect_crashes=2)
-    leases.renew([crashed], asked_at=0, seconds=30)
-    assert leases.crashes_of(record(17, partition=1)) == 2
-    assert leases.crashes_of(record(18, partition=1)) == 0
-    assert leases.crashes_of(record(17, partition=2)) == 0
-
-
-def test_calm_forgets_the_crashes_and_keeps_the_lease() -> None:
-    leases = Leases()
-    crashed = lease(1, 9, crash_count=3, suspect=17, suspect_crashes=2)
-    leases.renew([crashed], asked_at=0, seconds=30)
-    leases.calm(1)
-    leases.calm(2)
-    assert (leases.cautious, leases.tokens()) == (set(), {1: 9})
-    assert leases.crashes_of(record(17, partition=1)) == 0
-
-
-def test_all_can_be_let_go(leases: Leases) -> None:
-    leases.retire(1, lambda _: 0)
+def test_all_can_be_released(leases: HeldLeases) -> None:
+    leases.limit(1, lambda _: 0)
     leases.clear()
-    assert (len(leases), leases.tokens(), leases.retiring) == (0, {}, frozenset())
-    assert not leases.alive(100)
+    assert (len(leases), leases.claimable(100), leases.surplus) == (0, {}, frozenset())
+    assert not leases.covers(record(1), 100)
+    assert not leases.holds(record(1))
 
 
-def test_a_lease_is_kept_for_a_while_after_a_record_of_its_partition(leases: Leases) -> None:
-    leases.retire(PARTITIONS, lambda partition: partition)  # nobody else is there
-    leases.serve([1, 2, 99], now=100)
-    leases.serve([2], now=103)
+def test_a_lease_is_kept_for_a_while_after_a_record_of_its_partition(leases: HeldLeases) -> None:
+    leases.limit(PARTITIONS, lambda partition: partition)  # there is no other worker
+    leases.served([1, 2, 99], now=100)
+    leases.served([2], now=103)
 
     assert leases.lingering(now=100 + LINGER - 0.1) == {1, 2}
     assert leases.lingering(now=100 + LINGER) == {2}
     assert leases.lingering(now=103 + LINGER) == set()
 
 
-def test_with_others_there_nothing_lingers(leases: Leases) -> None:
-    leases.serve([1, 2, 3], now=100)
-    assert leases.lingering(now=101) == set()  # it has not been told whether it is alone
+def test_with_other_workers_nothing_lingers(leases: HeldLeases) -> None:
+    leases.served([1, 2, 3], now=100)
+    assert leases.lingering(now=101) == set()  # it does not know yet whether there are others
 
-    leases.retire(PARTITIONS // 2, lambda partition: partition)
+    leases.limit(PARTITIONS // 2, lambda partition: partition)
 
     assert leases.lingering(now=101) == set()
 
@@ -129,12 +149,12 @@ def test_with_others_there_nothing_lingers(leases: Leases) -> None:
         (PARTITIONS // 2 - 1, PARTITIONS, False),
         (PARTITIONS, PARTITIONS // 2, False),
     ],
-    ids=["half of them", "fewer", "with others there"],
+    ids=["half of them", "fewer", "with other workers"],
 )
-def test_most_is_half_of_all_partitions_when_nobody_else_is_there(
+def test_most_is_half_of_all_partitions_when_there_is_no_other_worker(
     held: int, share: int, most: bool
 ) -> None:
-    leases = Leases()
-    leases.renew([lease(each) for each in range(held)], asked_at=100, seconds=30)
-    leases.retire(share, lambda partition: partition)
+    leases = HeldLeases(SECONDS)
+    leases.polled([lease(each) for each in range(held)], asked_at=100)
+    leases.limit(share, lambda partition: partition)
     assert leases.are_most is most

@@ -1,4 +1,4 @@
-"""What a relay is told, checked where it is told."""
+"""The settings of a relay are checked when it is made."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,22 +6,9 @@ from typing import Any
 import pytest
 
 from postroom.errors import ConfigurationError
-from postroom.relay.retry import RetrySchedule
-from postroom.relay.settings import RelaySettings
+from postroom.store.database import HEARTBEAT
+from tests.unit.relay.settings import SECOND, relay_settings
 
-SECOND = timedelta(seconds=1)
-GOOD: dict[str, Any] = {
-    "poll_interval": 30 * SECOND,
-    "listen": None,
-    "batch_size": 100,
-    "lanes": 1,
-    "retry": RetrySchedule.backoff(),
-    "on_failed": "hold",
-    "lease": 30 * SECOND,
-    "grace": 30 * SECOND,
-    "retention": timedelta(days=7),
-    "max_crashes": 3,
-}
 BAD: list[tuple[str, Any]] = [
     ("poll_interval", timedelta()),
     ("poll_interval", -SECOND),
@@ -29,7 +16,6 @@ BAD: list[tuple[str, Any]] = [
     ("lease", -SECOND),
     ("batch_size", 0),
     ("batch_size", -1),
-    ("lanes", 0),
     ("max_crashes", 0),
     ("grace", -SECOND),
     ("retention", -SECOND),
@@ -42,12 +28,17 @@ BAD: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("name", "value"), BAD)
 def test_what_cannot_work_is_refused_by_name(name: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=name):
-        RelaySettings(**GOOD | {name: value})
+        relay_settings(**{name: value})
 
 
-def test_the_least_that_works_is_taken() -> None:
-    least = {"batch_size": 1, "max_crashes": 1, "grace": timedelta(), "lease": SECOND}
-    assert RelaySettings(**GOOD | least).capacity == 4
+def test_the_least_that_works_is_accepted() -> None:
+    settings = relay_settings(batch_size=1, max_crashes=1, grace=timedelta(), lease=SECOND)
+    assert (settings.batch_size, settings.max_crashes) == (1, 1)
+
+
+@pytest.mark.parametrize(("lease", "heartbeat"), [(2, 0.5), (8, 2.0), (3600, HEARTBEAT)])
+def test_leases_are_renewed_four_times_before_they_end(lease: float, heartbeat: float) -> None:
+    assert relay_settings(lease=lease * SECOND).heartbeat == heartbeat
 
 
 @pytest.mark.requirement("C14")
@@ -57,4 +48,4 @@ def test_the_least_that_works_is_taken() -> None:
 def test_retention_is_a_while_for_ever_or_not_at_all(
     retention: timedelta | None, kept: bool
 ) -> None:
-    assert RelaySettings(**GOOD | {"retention": retention}).keep_delivered is kept
+    assert relay_settings(retention=retention).keep_delivered is kept

@@ -1,4 +1,4 @@
-"""RabbitMQ as a way out. Needs the extra `rabbitmq`."""
+"""The publisher for RabbitMQ. Needs the extra `rabbitmq`."""
 
 from postroom.publishers.rabbitmq.publisher import RabbitMQPublisher
 from postroom.publishers.rabbitmq.routing import Route

@@ -7,7 +7,8 @@ from pamqp import commands
 from pamqp.base import Frame
 
 from postroom.errors import Outage
-from postroom.publishers.rabbitmq.connection import ANSWER_WITHIN, ClosedError, Connection
+from postroom.publishers.rabbitmq.closed import ClosedError
+from postroom.publishers.rabbitmq.connection import ANSWER_WITHIN, Connection
 
 F = TypeVar("F", bound=Frame)
 
@@ -46,19 +47,20 @@ class Channel:
         except TimeoutError:
             if self.connection.blocked is not None:
                 raise Outage(blocked(self.connection)) from None
-            silent = f"it did not answer {request.name} within {ANSWER_WITHIN:.0f} s"
+            silent = f"the broker did not answer {request.name} within {ANSWER_WITHIN:.0f} s"
             error = ClosedError(0, silent, connection=True)
             self.connection.give_up(error)
             raise error from None
         if not isinstance(answer, expected):
-            raise ClosedError(0, f"it answered {request.name} by {answer.name}", connection=True)
+            other = f"the broker answered {request.name} with {answer.name}"
+            raise ClosedError(0, other, connection=True)
         return answer
 
     def close(self) -> None:
         """Close it, if the broker has not; when that has heard of it, its number is free again."""
         if self.closed is None:
             self.connection.send(commands.Channel.Close(200, "done", 0, 0), self.number)
-            self.lose(ClosedError(200, "it is done with"))
+            self.lose(ClosedError(200, "postroom closed the channel"))
 
     # -- what the connection calls
 
@@ -84,9 +86,9 @@ class Channel:
             self._reply.set_exception(error)
 
     def block(self) -> None:
-        """Take note that the broker takes no messages for a while."""
+        """Take note that the broker has blocked publishers."""
 
 
 def blocked(connection: Connection) -> str:
-    """Say that a broker takes nothing."""
-    return f"RabbitMQ at {connection.address} takes nothing at the moment: {connection.blocked}"
+    """Say that a broker has blocked the connection, and why."""
+    return f"RabbitMQ at {connection.address} has blocked publishers: {connection.blocked}"

@@ -10,7 +10,8 @@ from postroom.errors import Outage, UndeliverableError
 from postroom.publishers.base import DELIVERED, Delivered, Outcome, Refused
 from postroom.publishers.rabbitmq import frames
 from postroom.publishers.rabbitmq.channel import Channel, blocked
-from postroom.publishers.rabbitmq.connection import ClosedError, Connection
+from postroom.publishers.rabbitmq.closed import ClosedError
+from postroom.publishers.rabbitmq.connection import Connection
 
 CHUNK: Final = 256 * 1024
 """Bytes to gather before they are written."""
@@ -183,7 +184,7 @@ class ConfirmChannel(Channel):
     def confirm(self, tag: int, *, multiple: bool, ack: bool) -> None:
         """Take an ack or a nack, of one message or of all up to it."""
         if not 0 < tag <= self._last_tag:
-            never = f"it confirmed message {tag}, which was never sent"
+            never = f"the broker confirmed message {tag}, which was never sent"
             raise ClosedError(0, never, connection=True)
         for each in range(self._lowest, tag + 1) if multiple else (tag,):
             parcel = self._tags.pop(each, None)
@@ -223,7 +224,7 @@ class ConfirmChannel(Channel):
             return
         name = (message_id or "", back.exchange or "", back.routing_key or "")
         if name not in self._known:  # whose ack is then not to be believed?
-            never = f"it returned message {name}, which was never sent"
+            never = f"the broker returned message {name}, which was never sent"
             raise ClosedError(0, never, connection=True)
         self._known[name].returned = f"{back.reply_code} {back.reply_text}"
 

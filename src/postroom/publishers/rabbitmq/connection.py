@@ -1,47 +1,24 @@
 """A connection to a broker by AMQP 0-9-1: log in, keep alive, hand each channel its frames."""
 
 import asyncio
-import logging
+from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
 from pamqp import commands, frame, header, heartbeat
 from pamqp.base import Frame
 from pamqp.exceptions import PAMQPException
 
-from postroom.errors import Outage
+from postroom.errors import Outage, error_text
 from postroom.publishers.rabbitmq.address import Address
-from postroom.publishers.rabbitmq.frames import END, FRAME, OVERHEAD
-
-logger = logging.getLogger(__name__)
+from postroom.publishers.rabbitmq.closed import ClosedError, refusal
+from postroom.publishers.rabbitmq.frames import FRAME, OVERHEAD, confirmation
+from postroom.publishers.rabbitmq.login import FRAME_MAX, server_name, start_ok, tune_ok
 
 F = TypeVar("F", bound=Frame)
 ANSWER_WITHIN: Final = 5.0
 """Seconds for the broker to answer in, when it is asked for something: fewer than a relay waits."""
 NEXT_ADDRESS: Final = 0.25
 CLOSE_WITHIN: Final = 2.0
-FRAME_MAX: Final = 128 * 1024
-LOGIN_REFUSED, VHOST_REFUSED = 403, 530
-FORCED = 320
-"""How a broker closes a connection because it stops, or because somebody told it to."""
-CLIENT: Final[dict[str, Any]] = {
-    "product": "postroom",
-    "capabilities": {
-        "authentication_failure_close": True,  # else a wrong password looks like a lost connection
-        "basic.nack": True,
-        "connection.blocked": True,
-        "publisher_confirms": True,
-    },
-}
-
-
-class ClosedError(Exception):
-    """Raised when the broker has closed a channel or the connection, with its code and reason."""
-
-    def __init__(self, code: int, reason: str, *, connection: bool = False) -> None:
-        self.code = code
-        self.reason = reason
-        self.connection = connection
-        super().__init__(reason)
 
 
 class Channel(Protocol):
@@ -58,9 +35,11 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, address: Address) -> None:
         self.address = address
+        self.changed: Callable[[], None] = lambda: None
+        """Called when the connection is lost, and when the broker blocks or unblocks it."""
         self.frame_max = FRAME_MAX
         self.blocked: str | None = None
-        """Why the broker takes nothing at the moment; None when it does."""
+        """Why the broker has blocked publishers; None if it has not."""
         self.lost: ClosedError | None = None
         self.server = ""
         self._channels: dict[int, Channel] = {}
@@ -97,9 +76,9 @@ class Connection(asyncio.Protocol):
                 f"RabbitMQ at {address} did not answer within {ANSWER_WITHIN:.0f} s"
             ) from error
         except (OSError, UnicodeError) as error:  # the latter for a host that cannot be a name
-            raise Outage(f"cannot reach RabbitMQ at {address}: {_one_line(error)}") from error
+            raise Outage(f"cannot reach RabbitMQ at {address}: {error_text(error)}") from error
         except ClosedError as error:
-            raise Outage(_refusal(address, error)) from error
+            raise Outage(refusal(address, error)) from error
         finally:
             if not connection._logged_in:
                 connection.abort()
@@ -107,43 +86,36 @@ class Connection(asyncio.Protocol):
 
     async def _log_in(self) -> None:
         start = await self._ask(header.ProtocolHeader(), commands.Connection.Start)
-        properties = start.server_properties or {}
-        self.server = " ".join(str(properties.get(name, "")) for name in ("product", "version"))
-        tune = await self._ask(
-            commands.Connection.StartOk(
-                client_properties={**CLIENT, "connection_name": self.address.name},
-                mechanism="PLAIN",
-                response=f"\0{self.address.user}\0{self.address.password}",
-            ),
-            commands.Connection.Tune,
-        )
-        self.frame_max = min(tune.frame_max or FRAME_MAX, FRAME_MAX)
-        wanted, offered = self.address.heartbeat, tune.heartbeat or 0
-        beat = min(wanted, offered) if wanted and offered else wanted
-        self._send(
-            commands.Connection.TuneOk(
-                channel_max=tune.channel_max or 0, frame_max=self.frame_max, heartbeat=beat
-            )
-        )
+        self.server = server_name(start)
+        tune = await self._ask(start_ok(self.address), commands.Connection.Tune)
+        agreed = tune_ok(self.address, tune)
+        self.frame_max = agreed.frame_max
+        self._send(agreed)
         await self._ask(
             commands.Connection.Open(virtual_host=self.address.vhost), commands.Connection.OpenOk
         )
         self._logged_in = True
-        if beat:
-            self._beats = asyncio.create_task(self._beat(beat), name="postroom heartbeat")
+        if agreed.heartbeat:
+            self._beats = asyncio.create_task(
+                self._beat(agreed.heartbeat), name="postroom heartbeat"
+            )
 
     async def close(self) -> None:
-        """Say goodbye, if anybody still listens, and let go."""
-        if self.lost is None:
-            try:
+        """Close it in an orderly way if the broker answers within CLOSE_WITHIN, else abort it.
+
+        A call that is cancelled aborts it at once.
+        """
+        try:
+            if self.lost is None:
                 async with asyncio.timeout(CLOSE_WITHIN):
                     await self._ask(
                         commands.Connection.Close(200, "postroom stops", 0, 0),
                         commands.Connection.CloseOk,
                     )
-            except (TimeoutError, ClosedError):
-                pass  # it is gone all the same
-        self.abort()
+        except (TimeoutError, ClosedError):
+            pass  # it is gone all the same
+        finally:
+            self.abort()
         if self._transport is not None:
             await self._closed.wait()
 
@@ -169,7 +141,7 @@ class Connection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Write frames. Raises ClosedError if nobody is there."""
         if self.lost is not None or self._transport is None:
-            raise self.lost or ClosedError(0, "it was never open", connection=True)
+            raise self.lost or ClosedError(0, "the connection was never open", connection=True)
         self._transport.write(data)
 
     def send(self, method: Frame, channel: int) -> None:
@@ -192,7 +164,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""
-        reason = "the broker closed the connection" if exc is None else _one_line(exc)
+        reason = "the broker closed the connection" if exc is None else error_text(exc)
         self._lose(ClosedError(0, reason, connection=True))
         self._closed.set()
 
@@ -215,13 +187,14 @@ class Connection(asyncio.Protocol):
             while end - begin >= OVERHEAD and self.lost is None:
                 _, channel, size = FRAME.unpack_from(self._buffer, begin)
                 if self._buffer.startswith(b"AMQP") or size > max(FRAME_MAX, self.frame_max):
-                    raise ClosedError(0, "it does not speak AMQP 0-9-1", connection=True)
+                    raise ClosedError(0, "the server does not speak AMQP 0-9-1", connection=True)
                 if end - begin < size + OVERHEAD:
                     break
                 self._take(channel, bytes(self._buffer[begin : begin + size + OVERHEAD]))
                 begin += size + OVERHEAD
         except (PAMQPException, ValueError) as error:
-            self._break(ClosedError(0, f"it sent what is no AMQP: {error}", connection=True))
+            reason = f"the broker sent data that is not AMQP 0-9-1: {error}"
+            self._break(ClosedError(0, reason, connection=True))
         except ClosedError as error:
             self._break(error)
         del self._buffer[:begin]
@@ -247,13 +220,15 @@ class Connection(asyncio.Protocol):
             case heartbeat.Heartbeat():
                 pass
             case commands.Connection.Blocked():
-                self.blocked = received.reason or "it does not say why"
+                self.blocked = received.reason or "the broker gave no reason"
                 self._wake_writers()
                 for channel in tuple(self._channels.values()):
                     channel.block()
+                self.changed()
             case commands.Connection.Unblocked():
                 self.blocked = None
                 self._wake_writers()
+                self.changed()
             case commands.Connection.Close():
                 self._send(commands.Connection.CloseOk())
                 code, text = received.reply_code or 0, received.reply_text or ""
@@ -261,7 +236,8 @@ class Connection(asyncio.Protocol):
             case _ if self._answer is not None and not self._answer.done():
                 self._answer.set_result(received)
             case _:
-                raise ClosedError(0, f"it sent {received.name} unasked", connection=True)
+                unasked = f"the broker sent {received.name} without being asked"
+                raise ClosedError(0, unasked, connection=True)
 
     async def _ask(self, request: Any, expected: type[F]) -> F:
         """Send something about the connection itself, and wait for what comes back."""
@@ -269,7 +245,8 @@ class Connection(asyncio.Protocol):
         self._send(request)
         answer = await self._answer
         if not isinstance(answer, expected):
-            raise ClosedError(0, f"it sent {answer.name}, not {expected.name}", connection=True)
+            other = f"the broker sent {answer.name} instead of {expected.name}"
+            raise ClosedError(0, other, connection=True)
         return answer
 
     def _send(self, request: Any) -> None:
@@ -306,6 +283,7 @@ class Connection(asyncio.Protocol):
         for channel in tuple(self._channels.values()):
             channel.lose(error)
         self._channels.clear()
+        self.changed()
 
     async def _beat(self, seconds: int) -> None:
         """Give signs of life, and notice when the other side gives none."""
@@ -313,36 +291,7 @@ class Connection(asyncio.Protocol):
         while self.lost is None:
             await asyncio.sleep(seconds / 2)
             if loop.time() - self._heard > 2 * seconds:
-                reason = f"nothing was heard of it for {2 * seconds} s"
+                reason = f"nothing was received from the broker for {2 * seconds} s"
                 self.give_up(ClosedError(0, reason, connection=True))
             else:
                 self._send(heartbeat.Heartbeat())
-
-
-ACK, NACK = b"\x00\x3c\x00\x50", b"\x00\x3c\x00\x78"
-
-
-def confirmation(data: bytes) -> tuple[int, bool, bool] | None:
-    """Read an ack or a nack, of which there are many: tag, whether of several, which of the two."""
-    method = data[7:11]
-    if len(data) != 21 or data[0] != 1 or method not in (ACK, NACK) or not data.endswith(END):
-        return None
-    return int.from_bytes(data[11:19], "big"), bool(data[19] & 1), method == ACK
-
-
-def _refusal(address: Address, error: ClosedError) -> str:
-    if error.code == LOGIN_REFUSED:
-        return (
-            f"RabbitMQ refused the login of `{address.user}` at {address}."
-            " Check the user, the password and the vhost."
-        )
-    if error.code == VHOST_REFUSED:
-        return (
-            f"RabbitMQ refused `{address.user}` the vhost `{address.vhost}` at {address}:"
-            f" {error.reason}. Check that it exists, and that the user may use it."
-        )
-    return f"cannot use RabbitMQ at {address}: {error.reason or 'it gave no reason'}"
-
-
-def _one_line(error: BaseException) -> str:
-    return (str(error).strip() or repr(error)).splitlines()[0]

@@ -10,7 +10,8 @@ from pamqp.base import Frame
 from postroom.errors import ConfigurationError, Outage
 from postroom.publishers.rabbitmq.address import Address
 from postroom.publishers.rabbitmq.channel import Channel
-from postroom.publishers.rabbitmq.connection import ClosedError, Connection
+from postroom.publishers.rabbitmq.closed import ClosedError
+from postroom.publishers.rabbitmq.connection import Connection
 from postroom.publishers.rabbitmq.topology import Topology
 from postroom.publishers.rabbitmq.verdict import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED
 

@@ -1,4 +1,4 @@
-"""Messages as bytes of AMQP 0-9-1: what is written for every record, so written by hand.
+"""Messages and confirmations as bytes of AMQP 0-9-1: what every record needs, so by hand.
 
 A codec for all of AMQP does the same six times as slowly; pamqp does everything that is rare.
 """
@@ -16,6 +16,7 @@ METHOD, HEADER, BODY = 1, 2, 3
 FRAME: Final = struct.Struct(">BHI")
 END: Final = b"\xce"
 OVERHEAD: Final = FRAME.size + len(END)
+ACK, NACK = b"\x00\x3c\x00\x50", b"\x00\x3c\x00\x78"
 PUBLISH: Final = b"\x00\x3c\x00\x28\x00\x00"  # class 60, method 40, a field of old
 MANDATORY: Final = b"\x01"
 CONTENT: Final = struct.Struct(">HHQH")
@@ -95,6 +96,14 @@ def message(channel: int, message: Message, frame_max: int) -> list[bytes]:
         part = body if len(body) <= room else body[start : start + room]
         parts += (FRAME.pack(BODY, channel, len(part)), part, END)
     return parts
+
+
+def confirmation(data: bytes) -> tuple[int, bool, bool] | None:
+    """Read an ack or a nack, of which there are many: tag, whether of several, which of the two."""
+    method = data[7:11]
+    if len(data) != 21 or data[0] != 1 or method not in (ACK, NACK) or not data.endswith(END):
+        return None
+    return int.from_bytes(data[11:19], "big"), bool(data[19] & 1), method == ACK
 
 
 def short(text: str, what: str) -> bytes:

@@ -1,4 +1,4 @@
-"""RabbitMQ as a way out: persistent, confirmed, and nothing that comes back is delivered."""
+"""The publisher for RabbitMQ: persistent messages, each confirmed by the broker."""
 
 import asyncio
 import logging
@@ -12,11 +12,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.errors import ConnectionLostError, Outage
 from postroom.outbox import Outbox
-from postroom.publishers.base import DELIVERED, Outcome, Postponed, Refused
+from postroom.publishers.base import DELIVERED, OutageWatcher, Outcome, Postponed, Refused
 from postroom.publishers.rabbitmq.address import Address
 from postroom.publishers.rabbitmq.channel import blocked
+from postroom.publishers.rabbitmq.closed import FORCED, ClosedError
 from postroom.publishers.rabbitmq.confirms import ConfirmChannel, Known, Parcel, is_answer
-from postroom.publishers.rabbitmq.connection import FORCED, ClosedError, Connection
+from postroom.publishers.rabbitmq.connection import Connection
 from postroom.publishers.rabbitmq.declare import Inquiry, declare
 from postroom.publishers.rabbitmq.frames import Message
 from postroom.publishers.rabbitmq.message import cloud_event, plain_message
@@ -69,6 +70,7 @@ class RabbitMQPublisher:
         self._routing = Routing(exchange, routes or {})
         self._message = _maker(cloud_events)
         self._confirm_within = confirm_within.total_seconds()
+        self._watcher: OutageWatcher = lambda _: None
         self._connection: Connection | None = None
         self._channel: ConfirmChannel | None = None
         self._apart: ConfirmChannel | None = None
@@ -88,6 +90,7 @@ class RabbitMQPublisher:
             await self.close()
             self._opening, self._alone = asyncio.Lock(), asyncio.Lock()  # of this very loop
             self._connection = await Connection.open(self.address)
+            self._connection.changed = partial(self._report, self._connection)
             self._max_size = None
         connection = self._connection
         if connection.blocked is not None:
@@ -126,6 +129,10 @@ class RabbitMQPublisher:
             raise trouble
         return answers
 
+    def watch(self, changed: OutageWatcher) -> None:
+        """Call `changed` when the connection is lost, and when RabbitMQ blocks or unblocks it."""
+        self._watcher = changed
+
     # -- connecting
 
     async def _prepare(self, inquiry: Inquiry) -> None:
@@ -155,9 +162,23 @@ class RabbitMQPublisher:
             raise Outage(blocked(self._connection))
         return self._connection
 
+    def _report(self, connection: Connection) -> None:
+        """Tell the watcher what has become of a connection, unless `close` let go of it."""
+        if connection is not self._connection:
+            return
+        if connection.lost is not None:
+            self._watcher(Outage(self._loss(connection.lost)))
+        elif connection.blocked is not None:
+            self._watcher(Outage(blocked(connection)))
+        else:
+            self._watcher(None)
+
+    def _loss(self, error: ClosedError) -> str:
+        return f"the connection to RabbitMQ at {self.address} was lost: {error.reason}"
+
     def _trouble(self, error: ClosedError) -> Outage:
         """Say what a lost connection means: a record may be the cause, unless the broker knows."""
-        reason = f"the connection to RabbitMQ at {self.address} broke: {error.reason}"
+        reason = self._loss(error)
         return Outage(reason) if error.code == FORCED else ConnectionLostError(reason)
 
     # -- sending
@@ -289,7 +310,7 @@ class RabbitMQPublisher:
         """Have those wait whose answers do not come while those of others do."""
         patience = f"{self._confirm_within:.0f} s"
         if not others_came:
-            raise Outage(f"RabbitMQ at {self.address} has confirmed nothing for {patience}")
+            raise Outage(f"RabbitMQ at {self.address} has not confirmed any message for {patience}")
         for parcel in parcels:
             parcel.outcome = Postponed(f"RabbitMQ has not confirmed it within {patience}")
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from postroom.publishers.base import Outcome, Postponed, Refused
+from postroom.publishers.rabbitmq.closed import ClosedError
 from postroom.publishers.rabbitmq.confirms import Parcel
-from postroom.publishers.rabbitmq.connection import ClosedError
 
 ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED = 403, 404, 406
 TOO_LARGE: Final = re.compile(r"larger than .*?max size '?(\d+)")

@@ -11,7 +11,6 @@ from pamqp import body, commands, frame, header, heartbeat
 
 from postroom.errors import UndeliverableError
 from postroom.publishers.rabbitmq import frames
-from postroom.publishers.rabbitmq.connection import confirmation
 
 LONG = 2**63
 
@@ -185,8 +184,8 @@ def test_an_ack_and_a_nack_are_told_apart(
 ) -> None:
     ack = frame.marshal(commands.Basic.Ack(tag, multiple), channel)
     nack = frame.marshal(commands.Basic.Nack(tag, multiple, requeue), channel)
-    assert confirmation(ack) == (tag, multiple, True)
-    assert confirmation(nack) == (tag, multiple, False)
+    assert frames.confirmation(ack) == (tag, multiple, True)
+    assert frames.confirmation(nack) == (tag, multiple, False)
 
 
 def test_no_other_frame_is_a_confirmation() -> None:
@@ -198,4 +197,4 @@ def test_no_other_frame_is_a_confirmation() -> None:
         frame.marshal(heartbeat.Heartbeat(), 0),
         frame.marshal(body.ContentBody(ack[7:-1]), 1),  # as long, and with the same bytes
     ]
-    assert [confirmation(each) for each in others] == [None] * len(others)
+    assert [frames.confirmation(each) for each in others] == [None] * len(others)

@@ -6,8 +6,8 @@ import pytest
 
 from postroom import Postponed, Refused
 from postroom.publishers.base import DELIVERED, Outcome
+from postroom.publishers.rabbitmq.closed import ClosedError
 from postroom.publishers.rabbitmq.confirms import Parcel
-from postroom.publishers.rabbitmq.connection import ClosedError
 from postroom.publishers.rabbitmq.frames import Message
 from postroom.publishers.rabbitmq.verdict import (
     is_about_one_key,

@@ -1,0 +1,25 @@
+"""The relay's clock: an argument, so that tests can move it."""
+
+import asyncio
+import time
+from datetime import timedelta
+
+
+class Clock:
+    """The time that it is."""
+
+    def monotonic(self) -> float:
+        """Return seconds that only ever grow."""
+        return time.monotonic()
+
+    def shift(self) -> timedelta:
+        """Return what to add to the database's clock."""
+        return timedelta()
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        """Wait until the event is set, but no longer than so many seconds."""
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                await event.wait()
+        except TimeoutError:
+            pass

@@ -1,0 +1,63 @@
+"""What becomes of a record: delivered, retry, postponed or failed. Pure: no I/O."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from postroom.publishers.base import Delivered, Outcome, Postponed, Refused
+from postroom.relay.retry import RetrySchedule
+from postroom.relay.settings import RelaySettings
+from postroom.store.base import Attempt, HeldRecord, Settlement, Verdict
+
+POSTPONED: Final = timedelta(seconds=30)
+"""How long a record waits that cannot be delivered now, which is not its fault."""
+MOST_RETRIES: Final = 2**31 - 1  # what the column holds
+FOUND_AT_LIMIT: Final = Refused("it was found at its limit", permanent=True)
+"""For a record that had reached its limit before it was sent."""
+
+
+def decide(held: HeldRecord, outcome: Refused | Postponed, settings: RelaySettings) -> Attempt:
+    """Decide what becomes of a record that was not delivered: a retry, and when, or failed."""
+    record, schedule = held.record, settings.retry
+    if isinstance(outcome, Postponed):
+        return Attempt(
+            record=held,
+            verdict=Verdict.POSTPONED,
+            reason=outcome.reason,
+            retry_count=record.retry_count,
+            delay=POSTPONED,
+        )
+    found = outcome is FOUND_AT_LIMIT  # nothing was tried, and the row says why it is there
+    count = min(max(record.retry_count, 0) + (0 if found else 1), MOST_RETRIES)
+    limit = schedule.limit(record.max_retries)
+    failed = outcome.permanent or (limit is not None and count >= limit)
+    return Attempt(
+        record=held,
+        verdict=Verdict.FAILED if failed else Verdict.RETRY,
+        reason=None if found else outcome.reason,
+        retry_count=count,
+        delay=timedelta() if failed else schedule.delay(count, settings.poll_interval),
+        blocks_key=settings.on_failed == "hold" or not failed,
+    )
+
+
+def settlement_of(
+    outcomes: Iterable[tuple[HeldRecord, Outcome]], settings: RelaySettings
+) -> Settlement:
+    """Return what to write about the outcomes of deliveries."""
+    settlement = Settlement()
+    for record, outcome in outcomes:
+        if isinstance(outcome, Delivered):
+            settlement.delivered.append(record)
+        else:
+            settlement.attempts.append(decide(record, outcome, settings))
+    return settlement
+
+
+def refusal_before_delivery(held: HeldRecord, schedule: RetrySchedule) -> Refused | None:
+    """Return why a record is not even to be sent: a bad row, or a limit reached before."""
+    if held.fault is not None:
+        return Refused(f"its row cannot be read as a record: {held.fault}", permanent=True)
+    limit = schedule.limit(held.record.max_retries)
+    at_limit = limit is not None and held.record.retry_count >= max(limit, 1)
+    return FOUND_AT_LIMIT if at_limit else None

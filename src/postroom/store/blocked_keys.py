@@ -1,0 +1,165 @@
+"""Blocked keys in SQL: later records of a key are parked until the blocking one is settled.
+
+`key_order` says what happens; the statements here do it. Every transaction takes its locks in one
+order: the rows of blocked keys (by key), records (by position), leases.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from postroom.record import Key
+from postroom.store.base import HeldRecord
+from postroom.store.database import Database, as_rows, key_of
+
+KEY = {"aggregate_type": "text", "aggregate_id": "text"}
+BLOCKING = {**KEY, "position": "bigint"}
+HELD = "NOT r.ready AND r.status <> 'published'"
+PARKED = f"{HELD} AND r.status = 'pending' AND r.due_at IS NULL"
+
+
+class BlockedKeys:
+    """Blocks keys, parks their later records, and releases them."""
+
+    AHEAD = 5000
+    """How many later records a claim parks at once, when it has met one."""
+    RELEASED = 100
+    """How many parked records of a key are released at a time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        n, sql = database, database.sql
+        keys, blocking = sql.rows("keys", KEY), sql.rows("blocking", BLOCKING)
+        same = "b.aggregate_type = keys.aggregate_type AND b.aggregate_id = keys.aggregate_id"
+
+        # The blocking records of some keys. In a statement of its own: joined to a claim, the
+        # planner would sort the backlog.
+        one = """r.aggregate_type = keys.aggregate_type
+            AND r.aggregate_id = keys.aggregate_id LIMIT 1"""
+        self._look_up = text(f"""SELECT w.aggregate_type, w.aggregate_id, w.position
+            FROM {sql.each(keys, n.blocked, one)}""")
+        # The same, unchanged until the commit.
+        self._keep = text(f"""SELECT b.aggregate_type, b.aggregate_id, b.position
+            FROM {n.blocked} b WHERE EXISTS (SELECT 1 FROM {keys} WHERE {same})
+            ORDER BY b.aggregate_type, b.aggregate_id {sql.share_lock}""")
+        # The same, locked, and whether the blocking record is settled or gone.
+        self._lock = text(f"""SELECT b.aggregate_type, b.aggregate_id, b.position, NOT EXISTS (
+                SELECT 1 FROM {n.records} r WHERE r.position = b.position
+                AND r.status <> 'published') AS settled
+            FROM {keys} JOIN {n.blocked} b ON {same}
+            ORDER BY b.aggregate_type, b.aggregate_id {sql.lock and f"{sql.lock} OF b"}""")
+
+        # Park later records far ahead, so that each is met once.
+        ahead = """r.ready AND (r.partition, r.position) > (partitions.partition, 0)
+            AND r.partition <= partitions.partition ORDER BY r.partition, r.position LIMIT :ahead"""
+        partitions = sql.rows("partitions", {"partition": "smallint"})
+        self._park = text(
+            f"""UPDATE {n.records} SET ready = false WHERE position {
+                sql.within(f'''SELECT w.position FROM {sql.each(partitions, n.records, ahead)}
+            JOIN {blocking} ON coalesce(w.aggregate_type, '') = blocking.aggregate_type
+                AND w.aggregate_id = blocking.aggregate_id AND w.position > blocking.position
+            ORDER BY w.position''')
+            }"""
+        )
+        # Park a delayed record whose time has come while its key is blocked.
+        self._park_due = text(f"""UPDATE {n.records} SET due_at = NULL, ready = false
+            WHERE position {sql.among("positions")} AND due_at IS NOT NULL""")
+
+        # Block keys, unless the blocking record is settled already.
+        self._block = text(f"""INSERT INTO {n.blocked} (aggregate_type, aggregate_id, position)
+            SELECT blocking.aggregate_type, blocking.aggregate_id, blocking.position
+            FROM {blocking} WHERE EXISTS (SELECT 1 FROM {n.records} r
+                WHERE r.position = blocking.position AND r.status <> 'published')
+            ORDER BY blocking.aggregate_type, blocking.aggregate_id
+            ON CONFLICT (aggregate_type, aggregate_id) DO UPDATE SET position = excluded.position
+        """)
+        # Release the next parked records of some keys.
+        parked = f"""{PARKED} AND r.aggregate_id = keys.aggregate_id
+            AND coalesce(r.aggregate_type, '') = keys.aggregate_type
+            ORDER BY r.position LIMIT :batch"""
+        self._release = text(f"""UPDATE {n.records} SET ready = true, updated_at = {sql.now}
+            WHERE position {
+            sql.within(f"SELECT w.position FROM {sql.each(keys, n.records, parked)}")
+        }
+            RETURNING position, coalesce(aggregate_type, '') AS aggregate_type, aggregate_id""")
+        # The last record released blocks its key from now on; a key without one is not blocked.
+        self._move = text(f"""UPDATE {n.blocked} AS b SET position = blocking.position
+            FROM {blocking} WHERE b.aggregate_type = blocking.aggregate_type
+                AND b.aggregate_id = blocking.aggregate_id""")
+        self._unblock = text(f"""DELETE FROM {n.blocked} AS b
+            WHERE EXISTS (SELECT 1 FROM {keys} WHERE {same})""")
+
+    async def look_up(self, connection: AsyncConnection, keys: Collection[Key]) -> dict[Key, int]:
+        """Return the positions of the records that block some keys, by key."""
+        if not keys:
+            return {}
+        rows = await self._database.run(connection, self._look_up, keys=as_rows(keys))
+        return _by_key(rows)
+
+    async def park(self, connection: AsyncConnection, followers: Collection[HeldRecord]) -> None:
+        """Park up to 5,000 later records of the keys of these, so that claims skip them."""
+        keys = sorted({each.key for each in followers if each.key is not None})
+        if not keys:
+            return
+        # Read again, and locked: who releases a key would not see what is parked behind it.
+        rows = await self._database.run(connection, self._keep, keys=as_rows(keys))
+        blocked = _by_key(rows)
+        still = [each for each in followers if each.key in blocked]
+        if not still:
+            return
+        await self._database.run(
+            connection,
+            self._park,
+            partitions=as_rows([{"partition": p} for p in {each.partition for each in still}]),
+            blocking=_blocking(blocked),
+            ahead=self.AHEAD,
+        )
+        due = [each.position for each in still if each.key and blocked[each.key] != each.position]
+        await self._database.run_at(connection, self._park_due, due)
+
+    async def lock(self, connection: AsyncConnection, keys: Collection[Key]) -> None:
+        """Lock the rows of some keys, before any record of theirs is locked."""
+        if keys:
+            await self._database.run(connection, self._lock, keys=as_rows(sorted(keys)))
+
+    async def block(self, connection: AsyncConnection, blocking: Mapping[Key, int]) -> None:
+        """Have the later records of some keys wait for the records at these positions."""
+        if blocking:
+            await self._database.run(connection, self._block, blocking=_blocking(blocking))
+
+    async def release(
+        self,
+        connection: AsyncConnection,
+        keys: Collection[Key],
+        skipped: Collection[int] = (),
+    ) -> None:
+        """Release the next records of each key whose blocking record is settled, gone or skipped.
+
+        The last one released blocks the key from then on. Without any, the key is unblocked.
+        """
+        if not keys:
+            return
+        rows = await self._database.run(connection, self._lock, keys=as_rows(sorted(keys)))
+        passed = [key_of(row) for row in rows if row.settled or row.position in skipped]
+        if not passed:
+            return
+        released = await self._database.run(
+            connection, self._release, keys=as_rows(passed), batch=self.RELEASED
+        )
+        last: dict[Key, int] = {}
+        for row in released:
+            last[key_of(row)] = max(row.position, last.get(key_of(row), 0))
+        if last:
+            await self._database.run(connection, self._move, blocking=_blocking(last))
+        if done := [key for key in passed if key not in last]:
+            await self._database.run(connection, self._unblock, keys=as_rows(done))
+
+
+def _by_key(rows: Iterable[Any]) -> dict[Key, int]:
+    return {key_of(row): row.position for row in rows}
+
+
+def _blocking(positions: Mapping[Key, int]) -> str:
+    return as_rows({**key._asdict(), "position": positions[key]} for key in sorted(positions))

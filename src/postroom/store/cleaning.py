@@ -1,0 +1,133 @@
+"""Cleaning: delete what was delivered long ago, and repair what nobody would claim."""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from postroom.record import PARTITIONS, key_hash
+from postroom.store.base import Cleaned
+from postroom.store.blocked_keys import PARKED, BlockedKeys
+from postroom.store.database import Database, as_rows, key_of, keys_of
+from postroom.store.inbox_notes import BATCH, InboxNotes
+
+INBOX_MEMORY: Final = timedelta(days=30)
+"""How long inbox rows are kept at least: longer than a delivery can be repeated."""
+
+
+class Cleaning:
+    """Cleans and repairs, one worker at a time."""
+
+    def __init__(self, database: Database, blocked_keys: BlockedKeys) -> None:
+        self._database = database
+        self._blocked_keys = blocked_keys
+        self._inbox = InboxNotes(database.tables.inbox)
+        n, sql = database, database.sql
+        # Whether no other worker is cleaning; PostgreSQL only.
+        self._try_lock = text("SELECT pg_try_advisory_xact_lock(hashtext(:table), 0)")
+        # Some records in order, whether they are old, and whether they may be deleted.
+        old = sql.after(":age")
+        self._oldest = text(f"""SELECT position, created_at < {old} AS is_old,
+            status = 'published' AND published_at < {old} AS deletable
+            FROM {n.records} WHERE position > :after ORDER BY position LIMIT :limit""")
+        self._delete = text(f"DELETE FROM {n.records} WHERE position {sql.among('positions')}")
+        self._delete_workers = text(
+            f"DELETE FROM {n.workers} WHERE seen_until < {sql.after('-86400')}"
+        )
+
+        # Blocked keys whose blocking record is gone or settled, so that nobody would release them.
+        self._stale_keys = text(f"""SELECT b.aggregate_type, b.aggregate_id FROM {n.blocked} b
+            WHERE NOT EXISTS (SELECT 1 FROM {n.records} r
+                WHERE r.position = b.position AND r.status <> 'published') LIMIT 1000""")
+        # Records in a partition that does not exist.
+        outside = "(partition < 0 OR partition >= :partitions) LIMIT 1000"
+        columns = f"position, {sql.text('aggregate_type')} AS aggregate_type"
+        columns += f", {sql.text('aggregate_id')} AS aggregate_id"
+        self._outside = text(f"""SELECT * FROM (SELECT {columns}
+            FROM {n.records} WHERE ready AND {outside}) AS ready
+            UNION SELECT * FROM (SELECT {columns}
+            FROM {n.records} WHERE due_at IS NOT NULL AND {outside}) AS due""")
+        right = sql.rows("right_partitions", {"at": "bigint", "partition_": "smallint"})
+        self._set_partition = text(f"""UPDATE {n.records}
+            SET partition = right_partitions.partition_ FROM {right}
+            WHERE position = right_partitions.at""")
+        # Records whose due time is not a time.
+        self._set_due = text(f"""UPDATE {n.records} SET due_at = {sql.now}
+            WHERE due_at IS NOT NULL AND NOT ({sql.is_time("due_at")})""")
+        # Parked records whose key is not blocked: the first of each key.
+        self._orphans = text(f"""SELECT min(r.position) AS position, r.aggregate_id,
+            coalesce(r.aggregate_type, '') AS aggregate_type
+            FROM {n.records} r LEFT JOIN {n.blocked} b ON b.aggregate_id = r.aggregate_id
+                AND b.aggregate_type = coalesce(r.aggregate_type, '')
+            WHERE {PARKED} AND (b.position IS NULL OR b.position = r.position)
+            GROUP BY coalesce(r.aggregate_type, ''), r.aggregate_id,
+                CASE WHEN r.aggregate_id IS NULL THEN r.position END LIMIT 1000""")
+        self._due_now = text(f"""UPDATE {n.records} SET due_at = {sql.now}, ready = false
+            WHERE position {sql.among("positions")}""")
+
+    async def clean(self, older_than: timedelta, after: int, limit: int) -> Cleaned:
+        """See `Store.clean`."""
+
+        async def work(connection: AsyncConnection) -> tuple[int, int | None]:
+            if not await self._is_alone(connection):
+                return 0, None
+            values = {"age": -older_than.total_seconds(), "after": after, "limit": limit}
+            rows = (await self._database.run(connection, self._oldest, **values)).all()
+            deleted = [row.position for row in rows if row.deletable]
+            await self._database.run_at(connection, self._delete, deleted)
+            await self._database.run(connection, self._delete_workers)
+            more = len(rows) == limit and bool(rows[-1].is_old)
+            return len(deleted), rows[-1].position if more else None
+
+        deleted, last = await self._database.write(work)
+        if last is None:
+            await self._clean_inbox(max(older_than, INBOX_MEMORY))
+        return Cleaned(deleted=deleted, last=last)
+
+    async def _clean_inbox(self, older_than: timedelta) -> None:
+        statement = self._inbox.delete_batch(self._database.engine.dialect, older_than)
+
+        async def work(connection: AsyncConnection) -> int:
+            return (await connection.execute(statement)).rowcount
+
+        while await self._database.write(work) == BATCH:
+            pass
+
+    async def repair(self) -> int:
+        """See `Store.repair`."""
+
+        async def work(connection: AsyncConnection) -> int:
+            if not await self._is_alone(connection):
+                return 0
+            return await self._repair(connection)
+
+        return await self._database.write(work)
+
+    async def _repair(self, connection: AsyncConnection) -> int:
+        run = self._database.run
+        stale = keys_of(await run(connection, self._stale_keys))
+        await self._blocked_keys.release(connection, stale)
+        outside = (await run(connection, self._outside, partitions=PARTITIONS)).all()
+        right = as_rows({"at": row.position, "partition_": _partition(row)} for row in outside)
+        await run(connection, self._set_partition, right_partitions=right)
+        timeless = (await run(connection, self._set_due)).rowcount
+        orphans = (await run(connection, self._orphans)).all()
+        keyed = [row for row in orphans if row.aggregate_id is not None]
+        await self._blocked_keys.block(connection, {key_of(row): row.position for row in keyed})
+        positions = [row.position for row in orphans]
+        await self._database.run_at(connection, self._due_now, positions)
+        return len(outside) + timeless + len(stale) + len(orphans)
+
+    async def _is_alone(self, connection: AsyncConnection) -> bool:
+        if not self._database.sql.shares_work:
+            return True
+        name = {"table": f"postroom {self._database.records}"}
+        return bool(await connection.scalar(self._try_lock, name))
+
+
+def _partition(row: Any) -> int:
+    """Return the partition that a row belongs in."""
+    if row.aggregate_id is None:
+        return int(row.position % PARTITIONS)
+    return key_hash(row.aggregate_type, row.aggregate_id) % PARTITIONS

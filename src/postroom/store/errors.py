@@ -1,0 +1,71 @@
+"""What an error of the database means: an outage, a lock, a pooler in between, or a mistake."""
+
+from typing import Final
+
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from postroom.errors import error_text
+
+LASTING: Final = ("0A", "21", "22", "23", "26", "2F", "42", "44", "P0")
+"""The classes of PostgreSQL's states that refuse a statement, with P0 for what triggers raise.
+
+SQLAlchemy has a class of its own for a part of them only."""
+DRIVERS: Final = ("asyncpg", "psycopg", "aiosqlite", "sqlite3")
+"""Errors of a connection that is being made come as the driver's own."""
+LOCKED: Final = "55P03"
+CONFLICTS: Final = {
+    "40P01": "two transactions waited for each other's locks (deadlock)",
+    "40001": "another transaction changed the same rows",
+    LOCKED: "another transaction holds a lock on the same rows",
+}
+STATES: Final = CONFLICTS | {
+    "25P03": "the server ended a transaction of ours that was idle for too long",
+    "57014": "a statement took too long",
+}
+POOLER_STATES: Final = ("42P05", "26000")
+POOLER_REMEDY: Final = (
+    "PgBouncer mixes up the prepared statements of asyncpg. Use create_async_engine(url,"
+    " connect_args={'statement_cache_size': 0, 'prepared_statement_cache_size': 0,"
+    " 'prepared_statement_name_func': lambda: ''}) and OutboxRelay(…, listen=None), or connect to"
+    " PostgreSQL directly."
+)
+
+
+def database_outage(error: BaseException) -> bool:
+    """Return whether an error of a database will pass by itself, because it is nobody's mistake.
+
+    For an answer such as 503, and for a handler that is to `raise Outage` when its own database is
+    away.
+    """
+    if isinstance(error, DBAPIError):
+        return error.connection_invalidated or not _is_mistake(error)
+    bare = type(error).__module__.partition(".")[0] in DRIVERS
+    return bare or isinstance(error, OSError | TimeoutError | PoolTimeoutError)
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Return whether a transaction failed only because of another one: a lock or a deadlock."""
+    return sql_state(error) in CONFLICTS
+
+
+def sql_state(error: BaseException) -> str:
+    """Return the state that PostgreSQL gave, or an empty text."""
+    source = getattr(error, "orig", None) or error
+    return str(getattr(source, "sqlstate", None) or "")
+
+
+def describe(error: BaseException) -> str:
+    """Say in plain words what went wrong, for a log line."""
+    if isinstance(error, TimeoutError) and not str(error):
+        return "it did not answer in time"
+    text = error_text(error)
+    if "cannot switch to state" in text or "another operation is in progress" in text:
+        return "the connection broke in the middle of a statement"
+    return STATES.get(sql_state(error), text)
+
+
+def _is_mistake(error: DBAPIError) -> bool:
+    """Return whether the database objects to the statement, today and tomorrow."""
+    mistakes = (DataError, IntegrityError, ProgrammingError)
+    return isinstance(error, mistakes) or sql_state(error).startswith(LASTING)

@@ -1,0 +1,136 @@
+"""Settlements: the results of deliveries, written in one transaction."""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from postroom.record import Key, Status
+from postroom.store.base import Attempt, HeldRecord, Settlement, Verdict
+from postroom.store.blocked_keys import BlockedKeys
+from postroom.store.database import Database, as_rows
+from postroom.store.rows import storable
+
+ATTEMPT = {
+    "at": "bigint",
+    "status": "text",
+    "retry_count": "integer",
+    "reason": "text",
+    "delay": "double precision",
+}
+
+
+class Settlements:
+    """Writes settlements. Without `keep_delivered`, delivered records are deleted."""
+
+    def __init__(
+        self, database: Database, blocked_keys: BlockedKeys, *, keep_delivered: bool
+    ) -> None:
+        self._database = database
+        self._blocked_keys = blocked_keys
+        n, sql = database, database.sql
+        # A fact, whoever holds the lease now.
+        delivered = text(f"""UPDATE {n.records} SET status = 'published', ready = false,
+            due_at = NULL, error_message = NULL, updated_at = {sql.now},
+            published_at = coalesce(published_at, {sql.now})
+            WHERE position {sql.among("positions")}""")
+        self.delete = text(f"DELETE FROM {n.records} WHERE position {sql.among('positions')}")
+        self._delivered = delivered if keep_delivered else self.delete
+
+        # Locked in one order, before any of them is changed.
+        self._lock_records = text(f"""SELECT position FROM {n.records}
+            WHERE position {sql.among("positions")} ORDER BY position {sql.lock}""")
+        # Those that exist, and those of them that no other transaction has locked.
+        some = f"SELECT position FROM {n.records} WHERE position {sql.among('positions')}"
+        self._existing, self._unlocked = text(some), text(f"{some} {sql.skip_locked}")
+        # Which leases are still those that the deliveries began under; so until the commit.
+        held = sql.rows("held", {"partition": "smallint", "token": "bigint"})
+        self._fence = text(f"""SELECT l.partition, l.token FROM {n.leases} l
+            WHERE EXISTS (SELECT 1 FROM {held}
+                WHERE held.partition = l.partition AND held.token = l.token)
+            ORDER BY l.partition {sql.share_lock}""")
+
+        due = f"CASE WHEN attempts.delay IS NOT NULL THEN {sql.after('attempts.delay')} END"
+        self._not_delivered = text(f"""UPDATE {n.records} SET status = attempts.status,
+            ready = false, retry_count = attempts.retry_count, due_at = {due},
+            error_message = coalesce(attempts.reason, error_message),
+            updated_at = {sql.now} FROM {sql.rows("attempts", ATTEMPT)}
+            WHERE position = attempts.at AND {n.records}.status <> 'published'""")
+
+    async def settle(self, settlement: Settlement) -> list[Attempt]:
+        """Write how deliveries went; return the attempts that were written."""
+
+        async def work(connection: AsyncConnection) -> list[Attempt]:
+            return await self._settle(connection, settlement)
+
+        return await self._database.write(work)
+
+    async def locked(self, positions: Collection[int]) -> set[int]:
+        """Return the positions of records that another transaction has locked."""
+        numbers = self._database.sql.numbers(positions)
+        existing = await self._database.fetch(self._existing, positions=numbers)
+        unlocked = await self._database.fetch(self._unlocked, positions=numbers)
+        return {row.position for row in existing} - {row.position for row in unlocked}
+
+    async def _settle(self, connection: AsyncConnection, settlement: Settlement) -> list[Attempt]:
+        delivered = settlement.delivered
+        uncertain = [each.record for each in settlement.attempts] + settlement.slow
+        if uncertain or any(each.blocks_key for each in delivered):
+            await self._blocked_keys.lock(connection, _keys(uncertain, _blocking(delivered)))
+            everything = _positions([*delivered, *uncertain])
+            await self._database.run_at(connection, self._lock_records, everything)
+        await self._database.run_at(connection, self._delivered, _positions(delivered))
+        await self._blocked_keys.release(connection, _keys(_blocking(delivered)))
+        held = await self._leases_held(connection, uncertain)
+        attempts = [each for each in settlement.attempts if _lease(each.record) in held]
+        slow = [each for each in settlement.slow if _lease(each) in held]
+        if attempts:
+            rows = as_rows(map(_row, attempts))
+            await self._database.run(connection, self._not_delivered, attempts=rows)
+        blocking = [each.record for each in attempts if each.blocks_key] + slow
+        await self._blocked_keys.block(
+            connection, {each.key: each.position for each in blocking if each.key is not None}
+        )
+        await self._blocked_keys.park(connection, slow)  # now: a fast one is soon delivered
+        skipped = [each.record for each in attempts if not each.blocks_key]
+        await self._blocked_keys.release(connection, _keys(_blocking(skipped)), _positions(skipped))
+        return attempts
+
+    async def _leases_held(
+        self, connection: AsyncConnection, records: Collection[HeldRecord]
+    ) -> set[tuple[int, int]]:
+        """Return the leases, of those that records were claimed under, that are valid still."""
+        if not records:
+            return set()
+        leases = {_lease(each) for each in records}
+        held = as_rows({"partition": partition, "token": token} for partition, token in leases)
+        rows = await self._database.run(connection, self._fence, held=held)
+        return {(row.partition, row.token) for row in rows}
+
+
+def _row(attempt: Attempt) -> dict[str, Any]:
+    failed = attempt.verdict is Verdict.FAILED
+    return {
+        "at": attempt.record.position,
+        "status": Status.FAILED if failed else Status.PENDING,
+        "retry_count": attempt.retry_count,
+        "reason": None if attempt.reason is None else storable(attempt.reason),
+        "delay": None if failed else attempt.delay.total_seconds(),
+    }
+
+
+def _blocking(records: Iterable[HeldRecord]) -> list[HeldRecord]:
+    return [each for each in records if each.blocks_key]
+
+
+def _keys(*records: Iterable[HeldRecord]) -> set[Key]:
+    return {each.key for some in records for each in some if each.key is not None}
+
+
+def _positions(records: Iterable[HeldRecord]) -> list[int]:
+    return [each.position for each in records]
+
+
+def _lease(record: HeldRecord) -> tuple[int, int]:
+    return record.partition, record.token

@@ -1,0 +1,167 @@
+"""What a relay reads by sequential scans, whatever the planner's statistics say.
+
+A burst of records comes to an outbox in some state, and a relay delivers it. PostgreSQL counts the
+rows that sequential scans read; autovacuum is off, so that statistics are as a test leaves them.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import MetaData, text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay, RetrySchedule
+from postroom.testing import RecordingPublisher
+from tests.support.bulk import KEYS, Bulk
+from tests.support.postgres import temporary_database
+from tests.support.services import service_url
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.no_cover  # others cover the same, for less time
+
+BURST = 30 * KEYS
+LOAD = 200 * KEYS
+"""How many records there are before the burst."""
+PASSES = 6
+"""How often the whole table may be read: by the statements of the clean-up, when a relay starts."""
+ROUNDS = 10
+"""After five executions, PostgreSQL may keep a statement's plan."""
+
+
+class PlannedRecord(OutboxRecord):
+    """A record in tables that are never vacuumed."""
+
+
+outbox = Outbox(MetaData(), table="planned", record=PlannedRecord)
+OTHERS = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+        AND backend_type = 'client backend'
+"""
+SCANNED = "SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'planned'"
+
+
+@pytest.fixture
+def planned_url() -> Iterator[str]:
+    server = service_url("POSTROOM_TEST_POSTGRES_URL")
+    with temporary_database(server, f"postroom_plans_{uuid4().hex[:12]}") as url:
+        yield url.set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)
+
+
+@pytest.fixture
+async def engine(planned_url: str) -> AsyncIterator[AsyncEngine]:
+    engine = create_async_engine(planned_url)
+    async with engine.begin() as connection:
+        await connection.run_sync(outbox.create_tables)
+        for table in outbox.tables:
+            await connection.execute(text(f"ALTER TABLE {table} SET (autovacuum_enabled = false)"))
+    yield engine
+    await engine.dispose()
+
+
+# -- states
+
+
+async def never_analysed(bulk: Bulk, engine: AsyncEngine) -> None:
+    pass
+
+
+async def analysed_while_empty(bulk: Bulk, engine: AsyncEngine) -> None:
+    await bulk.run("ANALYZE")
+
+
+async def all_published(bulk: Bulk, engine: AsyncEngine) -> None:
+    await bulk.save("done")
+    await OutboxRelay(outbox, engine, MemoryPublisher()).run_once()
+    await bulk.multiply(LOAD // KEYS)
+    await bulk.run("ANALYZE")
+
+
+async def all_failed_or_parked(bulk: Bulk, engine: AsyncEngine) -> None:
+    await bulk.save("bad", "bulk.spoilt")
+    await bulk.save("bad")
+    publisher = RecordingPublisher()
+    publisher.refuse("bulk.spoilt", times=KEYS, permanent=True)
+    await OutboxRelay(outbox, engine, publisher).run_once()
+    assert publisher.messages == ()
+    await bulk.multiply(LOAD // KEYS // 2)
+    await bulk.run("ANALYZE")
+
+
+async def all_in_backoff(bulk: Bulk, engine: AsyncEngine) -> None:
+    await bulk.save("late")
+    publisher = RecordingPublisher()
+    publisher.refuse("bulk.written", times=KEYS)
+    retry = RetrySchedule.seconds(3600, forever=True)
+    await OutboxRelay(outbox, engine, publisher, retry=retry).run_once()
+    assert publisher.messages == ()
+    await bulk.multiply(LOAD // KEYS)
+    await bulk.run("ANALYZE")
+
+
+State = Callable[[Bulk, AsyncEngine], Awaitable[None]]
+STATES = [
+    never_analysed,
+    analysed_while_empty,
+    all_published,
+    all_failed_or_parked,
+    all_in_backoff,
+]
+
+
+# -- the measurement
+
+
+async def count(engine: AsyncEngine) -> int:
+    async with engine.connect() as connection:
+        return int(await connection.scalar(text("SELECT count(*) FROM planned")) or 0)
+
+
+async def rows_scanned(engine: AsyncEngine) -> int:
+    """Give how many rows of the outbox sequential scans have read: all backends have ended."""
+    await engine.dispose()
+    await eventually(lambda: alone(engine), "all connections are closed")
+    async with engine.connect() as connection:
+        return int(await connection.scalar(text(SCANNED)) or 0)
+
+
+async def alone(engine: AsyncEngine) -> bool:
+    async with engine.connect() as connection:
+        return not await connection.scalar(text(OTHERS))
+
+
+async def deliver_one_by_one(bulk: Bulk, publisher: MemoryPublisher) -> None:
+    """Have the relay run its statements so often that PostgreSQL keeps their plans."""
+    for _ in range(ROUNDS):
+        already = len(publisher.messages)
+        await bulk.save("little", keys=1)
+        await eventually(partial(has, publisher, already + 1))
+
+
+def has(publisher: MemoryPublisher, count: int) -> bool:
+    return len(publisher.messages) == count
+
+
+@pytest.mark.requirement("E17")
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+@pytest.mark.parametrize("prepared", [False, True], ids=["new relay", "old relay"])
+async def test_a_relay_scans_the_outbox_a_few_times_at_most_to_deliver_thousands_of_records(
+    engine: AsyncEngine, state: State, prepared: bool
+) -> None:
+    bulk = Bulk(outbox, engine)
+    await bulk.set_aside("burst")
+    await state(bulk, engine)
+    load = await count(engine)
+    publisher = MemoryPublisher()
+    relay = OutboxRelay(outbox, engine, publisher, poll_interval=timedelta(seconds=0.1))
+    before = await rows_scanned(engine)
+    async with relay.running():
+        if prepared:
+            await deliver_one_by_one(bulk, publisher)
+        already = len(publisher.messages)
+        await bulk.write(BURST)
+        await eventually(partial(has, publisher, already + BURST))
+    assert await rows_scanned(engine) - before <= PASSES * (load + BURST)

@@ -1,0 +1,270 @@
+"""A store in memory that notes every call, and fails or takes time when a test says so."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+
+from postroom.record import PARTITIONS, ClaimedRecord, Key
+from postroom.store.base import (
+    Attempt,
+    Claim,
+    HeldRecord,
+    Lease,
+    Poll,
+    Settlement,
+    Unattended,
+    Verdict,
+)
+from postroom.store.key_order import divide
+from tests.unit.relay.hand_clock import START, HandClock, let_tasks_run
+from tests.unit.relay.records import record
+
+MOST_CALLS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of the store: how many seconds after the start, which method, with which values."""
+
+    at: float
+    name: str
+    values: dict[str, Any]
+
+
+class FakeStore:
+    """An outbox with one worker. `leases`, `claims` and `settlements` are the store itself."""
+
+    def __init__(self, clock: HandClock) -> None:
+        self.leases = self.claims = self.settlements = self
+        self.locked_rows: set[int] = set()
+        """The positions of records that another transaction has locked."""
+        self.calls: list[Call] = []
+        self.rows: dict[int, ClaimedRecord] = {}
+        """The records that are neither delivered nor failed, by position."""
+        self.failed: list[int] = []
+        self.blocked: dict[Key, int] = {}
+        self.faults: dict[int, str] = {}
+        self.held_leases: dict[int, Lease] = {}
+        """What is known of the leases of partitions; the rest have token 1 and no crashes."""
+        self.leased: set[int] = set()
+        """The partitions that the worker holds."""
+        self.others: set[int] = set()
+        """The partitions that other workers hold."""
+        self.others_wait: set[int] = set()
+        """The partitions in which other keys wait behind those that fill it."""
+        self.share = PARTITIONS
+        self.unattended: tuple[Unattended, ...] = ()
+        self.writes_attempts = True
+        self.away = False
+        """Whether the database is unavailable."""
+        self.takes: dict[str, float] = {}
+        """Seconds that a method takes."""
+        self.clock = clock
+        self._due: dict[int, float] = {}
+        self._errors: dict[str, list[Callable[[], Exception]]] = {}
+        self._hangs: dict[str, asyncio.Event] = {}
+
+    # -- for tests
+
+    def put(self, *positions: int, key: str | None = None, partition: int = 1, **row: Any) -> None:
+        """Commit records."""
+        for position in positions:
+            self.rows[position] = record(position, key, partition=partition, **row).record
+
+    def fail(self, name: str, error: Callable[[], Exception], times: int = 1) -> None:
+        """Have the next calls of a method raise an error."""
+        self._errors[name] = [error] * times
+
+    def go_away(self) -> None:
+        """Have every call fail, until `come_back`."""
+        self.away = True
+
+    def come_back(self) -> None:
+        self.away = False
+
+    def hang(self, name: str, until: asyncio.Event) -> None:
+        """Have the calls of a method wait for an event."""
+        self._hangs[name] = until
+
+    def named(self, name: str) -> list[Call]:
+        """Return the calls of a method."""
+        return [each for each in self.calls if each.name == name]
+
+    @property
+    def names(self) -> list[str]:
+        return [each.name for each in self.calls]
+
+    def end_leases(self) -> None:
+        """Have the worker's leases end by themselves: it has died."""
+        for partition in self.leased:
+            lease = self.lease_of(partition)
+            self.held_leases[partition] = replace(
+                lease, token=lease.token + 1, crash_count=lease.crash_count + 1
+            )
+        self.leased = set()
+
+    # -- leases
+
+    async def poll(
+        self,
+        worker: str,
+        *,
+        lease: timedelta,
+        busy: Collection[int] = (),
+        surplus: Collection[int] = (),
+        take: bool = True,
+    ) -> Poll:
+        await self._call("poll", busy=set(busy), surplus=set(surplus), take=take)
+        waiting = {row.partition for row in self.rows.values() if self._is_ready(row)}
+        wanted = waiting - self.others - set(surplus) if take else set()
+        self.leased = wanted | set(busy)
+        due = [at - self.clock.now for at in self._due.values() if at > self.clock.now]
+        return Poll(
+            leases=tuple(self.lease_of(each) for each in sorted(self.leased)),
+            waiting=len(waiting),
+            share=self.share,
+            next_due=timedelta(seconds=min(due)) if due else None,
+            unattended=self.unattended,
+        )
+
+    def lease_of(self, partition: int) -> Lease:
+        return self.held_leases.get(partition, Lease(partition=partition, token=1))
+
+    async def renew(self, worker: str, lease: timedelta) -> dict[int, int]:
+        await self._call("renew")
+        return {each: self.lease_of(each).token for each in self.leased}
+
+    async def suspect(self, worker: str, suspects: Mapping[HeldRecord, int]) -> list[HeldRecord]:
+        begun = {each.position: count for each, count in suspects.items()}
+        await self._call("suspect", begun=begun)
+        for each, count in suspects.items():
+            lease = self.lease_of(each.partition)
+            self.held_leases[each.partition] = replace(
+                lease, suspect=each.position, suspect_crashes=count
+            )
+        return [each for each in suspects if each.token == self.lease_of(each.partition).token]
+
+    async def clear_crashes(self, worker: str, partitions: Collection[int]) -> None:
+        await self._call("clear_crashes", partitions=set(partitions))
+        for each in partitions:
+            self.held_leases[each] = Lease(partition=each, token=self.lease_of(each).token)
+
+    async def release(self, worker: str) -> None:
+        await self._call("release")
+        self.leased = set()
+
+    # -- claims
+
+    async def claim(
+        self,
+        tokens: Mapping[int, int],
+        *,
+        depth: int,
+        held: Collection[int] = (),
+        floors: Mapping[int, int] | None = None,
+    ) -> Claim:
+        above = dict(floors or {})
+        values = {"tokens": dict(tokens), "depth": depth, "held": set(held), "floors": above}
+        await self._call("claim", **values)
+        found: list[ClaimedRecord] = []
+        for partition in tokens:
+            rows = [row for _, row in sorted(self.rows.items()) if row.partition == partition]
+            free = [row for row in rows if row.position not in held and self._is_ready(row)]
+            found += [row for row in free if row.position > above.get(partition, 0)][:depth]
+        counts = {p: sum(row.partition == p for row in found) for p in tokens}
+        records = [
+            HeldRecord(row, tokens[row.partition], self.faults.get(row.position)) for row in found
+        ]
+        passing, _ = divide(records, set(), self.blocked)
+        return Claim(
+            records=tuple(sorted(passing, key=lambda each: each.position)),
+            more=frozenset(p for p, count in counts.items() if count >= depth),
+            reached={row.partition: row.position for row in found},
+        )
+
+    async def crowded(
+        self, partitions: Collection[int], keys: Collection[Key], held: Collection[int]
+    ) -> set[int]:
+        await self._call("crowded", partitions=set(partitions), keys=set(keys))
+        return self.others_wait & set(partitions)
+
+    # -- settlements
+
+    async def locked(self, positions: Collection[int]) -> set[int]:
+        await self._call("locked", positions=set(positions))
+        return set(positions) & self.rows.keys() & self.locked_rows
+
+    async def settle(self, settlement: Settlement) -> list[Attempt]:
+        await self._call(
+            "settle",
+            delivered=[each.position for each in settlement.delivered],
+            attempts={each.record.position: each.verdict for each in settlement.attempts},
+            slow=[each.position for each in settlement.slow],
+            blocks_key=[each.position for each in settlement.delivered if each.blocks_key],
+        )
+        for each in settlement.delivered:
+            self.rows.pop(each.position, None)
+            if each.blocks_key:  # else it does not look whether the key is blocked
+                self._release_key(each)
+        written = settlement.attempts if self.writes_attempts else []
+        for attempt in written:
+            self._write(attempt)
+        for each in settlement.slow:
+            if each.key is not None:
+                self.blocked[each.key] = each.position
+        return list(written)
+
+    def _write(self, attempt: Attempt) -> None:
+        held = attempt.record
+        if attempt.verdict is Verdict.FAILED:
+            del self.rows[held.position]
+            self.failed.append(held.position)
+        else:
+            row = self.rows[held.position]
+            self.rows[held.position] = replace(row, retry_count=attempt.retry_count)
+            self._due[held.position] = self.clock.now + attempt.delay.total_seconds()
+        if attempt.blocks_key and held.key is not None:
+            self.blocked[held.key] = held.position
+        elif held.blocks_key:
+            self._release_key(held)
+
+    def _release_key(self, held: HeldRecord) -> None:
+        if held.key is not None and self.blocked.get(held.key) == held.position:
+            del self.blocked[held.key]
+
+    def _is_ready(self, row: ClaimedRecord) -> bool:
+        blocker = None if row.key is None else self.blocked.get(row.key)
+        free = blocker is None or row.position <= blocker
+        return free and self._due.get(row.position, 0.0) <= self.clock.now
+
+    async def _call(self, name: str, **values: Any) -> None:
+        """Note a call; take as long as the test says, and fail if it says so."""
+        assert len(self.calls) < MOST_CALLS, "the loop never rests"
+        self.calls.append(Call(round(self.clock.now - START, 6), name, values))
+        await let_tasks_run()
+        if name in self._hangs:
+            await self._hangs[name].wait()
+        if seconds := self.takes.get(name, 0.0):
+            await self.clock.spend(seconds)
+        if self.away:
+            raise refused_connection()
+        if errors := self._errors.get(name):
+            raise errors.pop()()
+
+
+class LockTimeout(Exception):  # noqa: N818 - as a driver would name it
+    sqlstate = "55P03"
+
+
+def lock_timeout() -> DBAPIError:
+    """Return the error of a statement that waited too long for a lock."""
+    return DBAPIError("UPDATE outbox", {}, LockTimeout("canceling statement due to lock timeout"))
+
+
+def refused_connection() -> OSError:
+    """Return the error of a database that is unavailable."""
+    return ConnectionRefusedError(111, "Connect call failed")

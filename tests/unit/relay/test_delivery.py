@@ -1,0 +1,463 @@
+"""Deliveries: how many at once, what an answer does, and what an outage does."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from postroom.errors import ConnectionLostError, Outage
+from postroom.publishers.base import DELIVERED, Postponed, Refused
+from postroom.record import ClaimedRecord
+from postroom.relay.breaker import Breaker
+from postroom.relay.delivery import PROBE_PATIENCE, Delivery
+from postroom.relay.poison import Poison
+from postroom.store.base import HeldRecord
+from postroom.store.key_order import KeyOrder
+from tests.unit.relay.fake_publisher import Answer, FakePublisher, Reply, delivers_all
+from tests.unit.relay.hand_clock import HandClock, let_tasks_run
+from tests.unit.relay.records import claim, record
+
+BROKE_ALONE = "the connection broke each time this record was sent alone"
+
+
+class Desk:
+    """A delivery with a fake publisher; `allowed` and `refusal` can be set."""
+
+    def __init__(
+        self, *, max_batch: int = 10, max_in_flight: int = 10, unsettled_limit: int = 1000
+    ) -> None:
+        self.clock = HandClock()
+        self.publisher = FakePublisher(max_batch=max_batch, max_in_flight=max_in_flight)
+        self.breaker = Breaker("the publisher", self.clock, self._note)
+        self.order = KeyOrder()
+        self.poison = Poison(max_in_flight, max_crashes=3)
+        self.changes = 0
+        self.allowed: Callable[[HeldRecord], bool] = lambda _: True
+        self.refusal: Callable[[HeldRecord], Refused | None] = lambda _: None
+        self.delivery = Delivery(
+            self.publisher,
+            self.breaker,
+            self.poison,
+            self.order,
+            unsettled_limit=unsettled_limit,
+            refusal=lambda each: self.refusal(each),
+            allowed=lambda each: self.allowed(each),
+            changed=self._note,
+        )
+
+    def _note(self) -> None:
+        self.changes += 1
+
+    @property
+    def outcomes(self) -> list[tuple[int, object]]:
+        return [(held.position, outcome) for held, outcome in self.delivery.outcomes]
+
+    def hold(self, *records: HeldRecord) -> None:
+        self.order.add(claim(*records))
+
+    async def send(self, *records: HeldRecord) -> None:
+        """Hold records, and send what may be sent."""
+        self.hold(*records)
+        self.delivery.send()
+        await let_tasks_run()
+
+    async def deliver(self, *positions: int) -> None:
+        self.publisher.deliver(*positions)
+        await let_tasks_run()
+
+    async def fail(self, position: int, error: BaseException) -> None:
+        self.publisher.fail(position, error)
+        await let_tasks_run()
+
+    def settle(self) -> None:
+        for held, _ in self.delivery.outcomes:
+            self.order.settled(held)
+        self.delivery.outcomes.clear()
+
+    def half_open(self) -> None:
+        """Have an outage, and a connection again."""
+        self.breaker.trip("away")
+        self.breaker.half_open()
+
+
+def many(count: int, first: int = 1) -> list[HeldRecord]:
+    return [record(number) for number in range(first, first + count)]
+
+
+# -- how many at once
+
+
+async def test_records_are_sent_in_batches_of_the_publisher_s_size() -> None:
+    desk = Desk(max_batch=4)
+    await desk.send(*many(10))
+    assert desk.publisher.calls == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
+    assert desk.delivery.busy
+
+
+async def test_no_more_are_in_flight_than_the_publisher_takes() -> None:
+    desk = Desk(max_batch=4, max_in_flight=6)
+    await desk.send(*many(20))
+    assert desk.publisher.calls == [[1, 2, 3, 4], [5, 6]]
+    assert desk.delivery.room == 0
+    await desk.deliver(5)
+    assert desk.publisher.calls[2:] == [[7, 8]]
+    assert desk.publisher.most_in_flight == 6
+
+
+async def test_nothing_is_sent_beyond_the_limit_of_what_is_unsettled() -> None:
+    desk = Desk(max_batch=1, max_in_flight=4, unsettled_limit=6)
+    await desk.send(*many(20))
+    while desk.publisher.in_flight:
+        assert len(desk.publisher.in_flight) + len(desk.delivery.outcomes) <= 6
+        await desk.deliver(desk.publisher.in_flight[0])
+    assert (desk.publisher.sent, desk.delivery.room) == ([1, 2, 3, 4, 5, 6], 0)
+    desk.settle()
+    assert desk.delivery.room == 4
+    await desk.send()
+    assert desk.publisher.in_flight == [7, 8, 9, 10]
+
+
+async def test_room_is_never_below_zero() -> None:
+    desk = Desk(unsettled_limit=3)
+    desk.refusal = lambda _: Refused("bad row", permanent=True)
+    await desk.send(*many(3))
+    desk.delivery.refuse(record(9), "it kills")
+    assert (len(desk.delivery.outcomes), desk.delivery.room) == (4, 0)
+
+
+async def test_only_what_is_allowed_is_sent() -> None:
+    desk = Desk()
+    desk.allowed = lambda each: each.position % 2 == 0
+    await desk.send(*many(5))
+    assert desk.publisher.calls == [[2, 4]]
+
+
+async def test_nothing_is_sent_once_it_is_closed() -> None:
+    desk = Desk()
+    desk.delivery.closed = True
+    await desk.send(*many(3))
+    assert desk.publisher.calls == []
+
+
+# -- answers
+
+
+async def test_the_next_of_a_key_is_sent_at_once_before_anything_is_settled() -> None:
+    desk = Desk()
+    await desk.send(record(1, "a"), record(2, "a"), record(3, "a"))
+    await desk.deliver(1)
+    assert (desk.publisher.calls, desk.outcomes) == ([[1], [2]], [(1, DELIVERED)])
+
+
+async def test_each_outcome_is_noted_and_the_loop_is_called() -> None:
+    desk = Desk()
+    await desk.send(*many(3))
+    before = desk.changes
+    refused, postponed = Refused("no route"), Postponed("queue is full")
+    desk.publisher.answer(1, DELIVERED, refused, postponed)
+    await let_tasks_run()
+    assert desk.outcomes == [(1, DELIVERED), (2, refused), (3, postponed)]
+    assert desk.changes > before
+    assert not desk.delivery.busy
+
+
+@pytest.mark.parametrize("outcome", [Refused("no route"), Postponed("queue is full")])
+async def test_nothing_of_a_key_is_sent_after_a_record_that_was_not_delivered(
+    outcome: Refused | Postponed,
+) -> None:
+    desk = Desk()
+    await desk.send(record(1, "a"), record(2, "a"), record(3, "b"))
+    desk.publisher.answer(1, outcome, DELIVERED)
+    await let_tasks_run()
+    await desk.send()
+    assert desk.publisher.calls == [[1, 3]]
+
+
+async def test_a_record_that_is_not_even_to_be_sent_is_refused_and_the_rest_is_sent() -> None:
+    desk = Desk()
+    bad = Refused("bad row", permanent=True)
+    desk.refusal = lambda each: bad if each.position == 2 else None
+    await desk.send(*many(3))
+    assert (desk.publisher.calls, desk.outcomes) == ([[1, 3]], [(2, bad)])
+
+
+async def test_the_loop_is_called_when_a_batch_had_nothing_to_send() -> None:
+    desk = Desk()
+    desk.refusal = lambda _: Refused("bad row", permanent=True)
+    await desk.send(*many(3))
+    assert (desk.publisher.calls, len(desk.outcomes)) == ([], 3)
+    assert desk.changes > 0
+
+
+async def test_a_record_can_be_refused_for_good_without_sending_it() -> None:
+    desk = Desk()
+    one = record(1, "a")
+    desk.hold(one, record(2, "a"))
+    desk.delivery.refuse(one, "it kills the process")
+    await desk.send()
+    assert desk.outcomes == [(1, Refused("it kills the process", permanent=True))]
+    assert desk.publisher.calls == []
+
+
+# -- what can be settled
+
+
+async def test_outcomes_can_be_settled_at_once_and_are_kept_until_they_are() -> None:
+    desk = Desk()
+    await desk.send(*many(3))
+    await desk.deliver()
+    outcomes = desk.delivery.to_settle(0)
+    assert [held.position for held, _ in outcomes] == [1, 2, 3]
+    desk.delivery.settled(outcomes[:2])
+    assert [at for at, _ in desk.outcomes] == [3]
+
+
+async def test_after_a_conflict_outcomes_wait_for_a_moment() -> None:
+    desk = Desk()
+    await desk.send(*many(3))
+    await desk.deliver()
+    desk.delivery.settle_at = 10
+    assert desk.delivery.to_settle(9.9) == []
+    assert len(desk.delivery.to_settle(10)) == 3
+
+
+async def test_locked_records_wait_and_others_do_not_wait_for_them() -> None:
+    desk = Desk()
+    await desk.send(*many(3))
+    await desk.deliver()
+    desk.delivery.settle_at, desk.delivery.locked = 10, {2}
+    assert [held.position for held, _ in desk.delivery.to_settle(9.9)] == [1, 3]
+
+
+# -- outages
+
+
+async def test_an_outage_returns_the_records_and_opens_the_breaker() -> None:
+    desk = Desk()
+    await desk.send(*many(3))
+    await desk.fail(1, Outage("the broker is away"))
+    assert (desk.outcomes, list(desk.order.in_flight), desk.order.sendable) == ([], [], 3)
+    assert (desk.breaker.state, desk.breaker.reason) == ("open", "the broker is away")
+    await desk.send()
+    assert desk.publisher.calls == [[1, 2, 3]]
+
+
+async def test_an_outage_counts_against_no_record() -> None:
+    desk = Desk()
+    for _ in range(10):
+        await desk.send(*many(1))
+        await desk.fail(1, Outage("away"))
+        desk.breaker.reset()
+    assert not desk.poison.suspects_breaks
+    assert desk.outcomes == []
+
+
+async def test_an_outage_among_the_answers_is_about_the_records_that_have_it() -> None:
+    desk = Desk()
+    await desk.send(*many(4))
+    away, refused = Outage("away"), Refused("no route")
+    desk.publisher.answer(1, DELIVERED, away, refused, away)
+    await let_tasks_run()
+    assert desk.outcomes == [(1, DELIVERED), (3, refused)]
+    assert sorted(each.position for each in desk.order.choices(lambda _: True)) == [2, 4]
+    assert (desk.breaker.state, desk.breaker.reason) == ("open", "away")
+
+
+@pytest.mark.parametrize("answers", [[], [DELIVERED], [DELIVERED] * 4], ids=len)
+async def test_a_publisher_that_gives_the_wrong_number_of_answers_has_an_outage(
+    answers: list[object],
+) -> None:
+    desk = Desk()
+    await desk.send(*many(3))
+    desk.publisher.answer(1, *answers)  # type: ignore[arg-type]
+    await let_tasks_run()
+    assert (desk.breaker.state, desk.outcomes, desk.order.sendable) == ("open", [], 3)
+    assert f"gave {len(answers)} answers for 3 records" in desk.breaker.reason
+    desk.delivery.raise_bug()  # which there is none of
+
+
+async def test_a_publisher_that_answers_with_something_else_has_an_outage() -> None:
+    desk = Desk()
+    await desk.send(*many(2))
+    desk.publisher.answer(1, DELIVERED, True)  # type: ignore[arg-type]
+    await let_tasks_run()
+    assert (desk.breaker.state, desk.outcomes) == ("open", [])
+    assert "has to be Delivered, Refused or Postponed" in desk.breaker.reason
+
+
+async def test_what_a_publisher_should_not_raise_is_an_outage_and_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    desk = Desk()
+    await desk.send(*many(2))
+    await desk.fail(1, KeyError("a bug of the publisher"))
+    assert (desk.breaker.state, desk.order.sendable) == ("open", 2)
+    assert "the publisher raised KeyError" in desk.breaker.reason
+    [failed] = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert failed.exc_info is not None
+    assert desk.poison.suspects_breaks  # a record may have caused it
+
+
+async def test_a_publisher_that_cancels_its_own_call_has_an_outage() -> None:
+    desk = Desk()
+    await desk.send(*many(2))
+    await desk.fail(1, asyncio.CancelledError())
+    assert (desk.breaker.state, desk.order.sendable) == ("open", 2)
+    assert "cancelled its own call" in desk.breaker.reason
+
+
+async def test_cancelled_deliveries_count_as_not_delivered() -> None:
+    desk = Desk(max_batch=1)
+    await desk.send(*many(3))
+    await desk.deliver(2)
+    await desk.delivery.cancel()
+    assert desk.outcomes == [(2, DELIVERED)]
+    assert (list(desk.order.in_flight), desk.order.sendable) == ([], 2)
+    assert (desk.delivery.busy, desk.breaker.state) == (False, "closed")
+    await desk.send()
+    assert len(desk.publisher.calls) == 3
+
+
+async def test_a_mistake_of_our_own_in_a_delivery_is_raised() -> None:
+    desk = Desk()
+    await desk.send(*many(1))
+
+    def answered(record: HeldRecord, *, delivered: bool) -> None:
+        raise ZeroDivisionError
+
+    desk.order.answered = answered  # type: ignore[method-assign]
+    await desk.deliver(1)
+    with pytest.raises(ZeroDivisionError):
+        desk.delivery.raise_bug()
+
+
+# -- trying a publisher that has opened again
+
+
+async def test_half_open_sends_one_record_to_try_the_publisher() -> None:
+    desk = Desk()
+    desk.half_open()
+    await desk.send(*many(5))
+    await desk.send()
+    assert desk.publisher.calls == [[1]]
+
+
+async def test_an_answer_to_the_probe_closes_the_breaker_and_the_rest_is_sent() -> None:
+    desk = Desk()
+    desk.half_open()
+    await desk.send(*many(5))
+    desk.publisher.answer(1, Refused("no route"))  # an answer, whatever it is
+    await let_tasks_run()
+    assert desk.breaker.state == "closed"
+    assert desk.publisher.calls == [[1], [2, 3, 4, 5]]
+
+
+async def test_an_outage_of_the_probe_opens_the_breaker_again() -> None:
+    desk = Desk()
+    desk.half_open()
+    await desk.send(*many(5))
+    await desk.fail(1, Outage("still away"))
+    assert (desk.breaker.state, desk.breaker.reason) == ("open", "still away")
+    assert (desk.publisher.calls, desk.order.sendable) == ([[1]], 5)
+
+
+async def test_an_answer_to_a_record_from_before_the_outage_does_not_close_the_breaker() -> None:
+    desk = Desk(max_batch=1)
+    await desk.send(record(1))
+    desk.half_open()
+    await desk.send(record(2), record(3))
+    await desk.deliver(1)
+    assert (desk.breaker.state, desk.publisher.calls) == ("half_open", [[1], [2]])
+    await desk.deliver(2)
+    assert (desk.breaker.state, desk.publisher.calls) == ("closed", [[1], [2], [3]])
+
+
+async def test_another_probe_is_sent_when_the_first_one_takes_long() -> None:
+    desk = Desk()
+    desk.half_open()
+    await desk.send(*many(5))
+    desk.clock.now += PROBE_PATIENCE - 0.01
+    await desk.send()
+    assert desk.publisher.calls == [[1]]
+    desk.clock.now += 0.01
+    await desk.send()
+    assert desk.publisher.calls == [[1], [2]]
+    await desk.deliver(1)  # late, but an answer
+    assert desk.breaker.state == "closed"
+
+
+async def test_probes_respect_max_in_flight_too() -> None:
+    desk = Desk(max_in_flight=2)
+    desk.half_open()
+    await desk.send(*many(5))
+    for _ in range(5):
+        desk.clock.now += PROBE_PATIENCE
+        await desk.send()
+    assert desk.publisher.most_in_flight == 2
+
+
+async def test_the_probe_is_a_record_that_was_in_flight_at_no_break() -> None:
+    desk = Desk(max_in_flight=2)
+    await desk.send(*many(3))
+    await desk.fail(1, ConnectionLostError("reset by peer"))
+    desk.breaker.half_open()
+    await desk.send()
+    assert desk.publisher.calls == [[1, 2], [3]]
+
+
+# -- a record that breaks the connection
+
+
+def breaks_the_connection(position: int) -> Reply:
+    """Return replies of a publisher whose connection breaks when it sends a certain record."""
+
+    def reply(records: Sequence[ClaimedRecord]) -> Sequence[Answer]:
+        if any(each.position == position for each in records):
+            raise ConnectionLostError("reset by peer.")
+        return delivers_all(records)
+
+    return reply
+
+
+async def test_a_record_that_breaks_connections_is_found_and_refused_and_all_others_delivered() -> (
+    None
+):
+    desk = Desk()
+    desk.publisher.reply = breaks_the_connection(3)
+    desk.hold(*many(4))
+    for number in range(20):
+        desk.breaker.half_open()
+        await desk.send(record(100 + number))
+    refused = {at: outcome for at, outcome in desk.outcomes if outcome != DELIVERED}
+    assert refused == {3: Refused(f"{BROKE_ALONE}: reset by peer.")}
+    assert len(desk.outcomes) == 24
+    assert [call for call in desk.publisher.calls if 3 in call][-2:] == [[3], [3]]
+
+
+@pytest.mark.requirement("C17")
+async def test_a_record_that_breaks_connections_is_not_refused_while_nothing_else_is_sent() -> None:
+    desk = Desk()
+    desk.publisher.reply = breaks_the_connection(3)
+    desk.hold(record(3))
+    for _ in range(100):
+        desk.breaker.half_open()
+        await desk.send()
+    assert (desk.outcomes, desk.publisher.calls) == ([], [[3]] * 100)
+
+
+async def test_a_record_that_goes_alone_waits_until_nothing_is_in_flight() -> None:
+    desk = Desk(max_batch=1)
+    suspect = record(2)
+    for _ in range(2):
+        desk.poison.answered([record(99)])
+        desk.poison.connection_broke([suspect])
+    desk.allowed = lambda each: each.position == 1
+    await desk.send(record(1), suspect, record(3))
+    desk.allowed = lambda _: True
+    await desk.send()
+    assert desk.publisher.calls == [[1]]
+    await desk.deliver(1)
+    assert desk.publisher.calls == [[1], [2]]
+    await desk.deliver(2)
+    assert desk.publisher.calls == [[1], [2], [3]]

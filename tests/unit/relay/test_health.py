@@ -1,0 +1,239 @@
+"""Counts of what a relay has done, and the event type that is always refused."""
+
+import logging
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from postroom.relay.health import (
+    ALL_REFUSED,
+    LOG_EVERY,
+    REFUSED_FOR,
+    REMEMBERED,
+    Tally,
+    log_attempt,
+)
+from postroom.store.base import Attempt, Unattended, Verdict
+from tests.unit.relay.records import record
+
+
+def attempt(
+    verdict: Verdict = Verdict.RETRY,
+    *,
+    event_type: str = "order.placed",
+    reason: str | None = "no route",
+) -> Attempt:
+    held = record(1, event_type=event_type)
+    delay = timedelta(seconds=5)
+    return Attempt(record=held, verdict=verdict, reason=reason, retry_count=4, delay=delay)
+
+
+def refuse(tally: Tally, event_type: str, *seconds: float, reason: str | None = "no route") -> None:
+    """Refuse a record of an event type at each of these moments."""
+    for now in seconds:
+        tally.add_attempt(attempt(event_type=event_type, reason=reason), now)
+
+
+def deliver(tally: Tally, event_type: str = "order.placed", *, age: float = 0.0) -> None:
+    """Deliver a record that was committed so many seconds ago."""
+    created = datetime.now(UTC) - timedelta(seconds=age)
+    tally.add_delivery(record(1, event_type=event_type, created_at=created).record, timedelta())
+
+
+# -- counts
+
+
+def test_every_verdict_has_a_count_of_its_own() -> None:
+    tally = Tally()
+    for verdict in [*[Verdict.RETRY] * 3, *[Verdict.POSTPONED] * 2, Verdict.FAILED]:
+        tally.add_attempt(attempt(verdict), 0.0)
+    deliver(tally)
+    assert (tally.delivered, tally.retried, tally.postponed, tally.failed) == (1, 3, 2, 1)
+    assert str(tally) == "1 delivered, 3 refused, 2 postponed, 1 failed"
+
+
+def test_a_tally_begins_with_nothing() -> None:
+    assert str(Tally()) == "0 delivered, 0 refused, 0 postponed, 0 failed"
+    assert Tally().problem(0.0) is None
+
+
+def test_the_longest_time_from_commit_to_delivery_is_kept() -> None:
+    tally = Tally()
+    for seconds in (5.0, 700.0, 30.0):
+        deliver(tally, age=seconds)
+    assert tally.oldest == pytest.approx(700, abs=60)
+
+
+def test_the_time_to_delivery_follows_a_clock_that_was_moved() -> None:
+    tally = Tally()
+    created = datetime.now(UTC)
+    tally.add_delivery(record(1, created_at=created).record, timedelta(hours=1))
+    assert tally.oldest == pytest.approx(3600, abs=60)
+
+
+# -- a route that is always refused
+
+
+def test_a_route_counts_as_refused_on_the_third_refusal_without_a_delivery() -> None:
+    tally = Tally()
+    refuse(tally, "order.placed", 100, 110)
+    assert tally.problem(110) is None
+    refuse(tally, "order.placed", 120, reason="no queue is bound")
+    assert ALL_REFUSED == 3
+    expected = "every order.placed record is refused: no queue is bound"
+    assert tally.problem(130) == (expected, 30)
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_every_verdict_counts_against_a_route(verdict: Verdict) -> None:
+    tally = Tally()
+    for now in (100.0, 110.0, 120.0):
+        tally.add_attempt(attempt(verdict), now)
+    assert tally.problem(120) == ("every order.placed record is refused: no route", 20)
+
+
+def test_refusals_within_a_few_seconds_do_not_count_against_a_route() -> None:
+    tally = Tally()
+    refuse(tally, "order.placed", *(100 + REFUSED_FOR * number / 10 for number in range(10)))
+    assert tally.problem(200) is None
+    refuse(tally, "order.placed", 100 + REFUSED_FOR)
+    assert tally.problem(200) is not None
+
+
+def test_a_delivery_of_its_event_type_clears_a_route() -> None:
+    tally = Tally()
+    refuse(tally, "order.placed", 100, 110)
+    deliver(tally, "order.placed")
+    refuse(tally, "order.placed", 120, 130)
+    assert tally.problem(130) is None
+    refuse(tally, "order.placed", 140)
+    assert tally.problem(140) == ("every order.placed record is refused: no route", 20)
+
+
+def test_a_delivery_of_another_event_type_does_not_clear_a_route() -> None:
+    tally = Tally()
+    refuse(tally, "order.placed", 100, 110, 120)
+    deliver(tally, "order.shipped")
+    assert tally.problem(120) is not None
+
+
+def test_refusals_of_several_event_types_are_not_added_up() -> None:
+    tally = Tally()
+    for event_type in ("order.placed", "order.shipped", "order.paid"):
+        refuse(tally, event_type, 100, 110)
+    assert tally.problem(110) is None
+
+
+def test_a_refusal_is_held_against_its_route_for_five_minutes() -> None:
+    tally = Tally()
+    refuse(tally, "order.placed", 100, 110, 120)
+    assert REMEMBERED == 300
+    assert tally.problem(120 + REMEMBERED - 0.1) is not None
+    assert tally.problem(120 + REMEMBERED) is None
+
+
+def test_a_refusal_without_a_reason_is_counted_too() -> None:
+    tally = Tally()
+    refuse(tally, "order.placed", 100, 110, 120, reason=None)
+    assert tally.problem(120) == ("every order.placed record is refused: ", 20)
+
+
+# -- partitions of workers that have missed their heartbeats
+
+
+def unattended(worker: str) -> Unattended:
+    until = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    return Unattended(worker=worker, partitions=3, until=until)
+
+
+def test_partitions_that_nobody_serves_are_a_problem_until_they_are_served() -> None:
+    tally = Tally()
+    for now in (100.0, 101.0, 102.0):
+        tally.note_unattended([unattended("w2")], now)
+    expected = "3 partitions with work leased to worker w2 until 12:00:00"
+    assert tally.problem(103) == (expected, 3)
+    tally.note_unattended([], 104.0)
+    assert tally.problem(104) is None
+
+
+def test_a_worker_that_missed_its_heartbeats_is_logged_once_each_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tally = Tally()
+    for found in (["w2"], ["w2", "w3"], ["w2", "w3"], [], ["w2"]):
+        tally.note_unattended(map(unattended, found), 100.0)
+    workers = [message.partition("to worker ")[2][:2] for message in caplog.messages]
+    assert workers == ["w2", "w3", "w2"]
+
+
+# -- what is logged
+
+
+def test_progress_is_logged_once_a_minute_with_what_was_done_in_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tally = Tally()
+    with caplog.at_level(logging.INFO, "postroom.relay"):
+        tally.log_progress(100)
+        deliver(tally)
+        deliver(tally, age=3000)
+        refuse(tally, "order.placed", 110)
+        tally.log_progress(100 + LOG_EVERY - 0.1)
+        assert caplog.messages == []
+        tally.log_progress(100 + LOG_EVERY)
+        deliver(tally)
+        tally.log_progress(100 + 2 * LOG_EVERY)
+    assert len(caplog.messages) == 2
+    assert "2 delivered, 1 refused in 60 s, oldest waited 30" in caplog.messages[0]
+    assert "1 delivered, 0 refused in 60 s" in caplog.messages[1]
+    assert "oldest waited 30" not in caplog.messages[1]  # that was in the minute before
+
+
+def test_a_minute_in_which_nothing_was_done_is_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tally = Tally()
+    deliver(tally)
+    with caplog.at_level(logging.INFO, "postroom.relay"):
+        for minute in range(10):
+            tally.log_progress(minute * LOG_EVERY)
+    assert caplog.messages == []
+
+
+def test_a_minute_in_which_nothing_was_done_is_logged_if_there_was_work(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tally = Tally()
+    with caplog.at_level(logging.INFO, "postroom.relay"):
+        for minute in range(3):
+            tally.log_progress(minute * LOG_EVERY, busy=True)
+    assert len(caplog.messages) == 2
+    assert "0 delivered, 0 refused in 60 s" in caplog.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "level", "words"),
+    [
+        (Verdict.FAILED, logging.CRITICAL, ["gave up on order.placed", "after 4 attempts"]),
+        (Verdict.RETRY, logging.ERROR, ["was refused (attempt 4)", "again in 0:00:05"]),
+        (Verdict.POSTPONED, logging.WARNING, ["is postponed", "again in 0:00:05"]),
+    ],
+)
+def test_the_level_of_a_log_line_follows_the_verdict(
+    caplog: pytest.LogCaptureFixture, verdict: Verdict, level: int, words: list[str]
+) -> None:
+    one = attempt(verdict)
+    log_attempt(one)
+    [line] = caplog.records
+    assert line.levelno == level
+    for word in [*words, "no route"]:
+        assert word in line.getMessage()
+    assert vars(line)["record_id"] == str(one.record.record.id)
+    assert vars(line)["event_type"] == "order.placed"
+
+
+def test_a_record_found_at_its_limit_is_logged_with_a_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log_attempt(attempt(Verdict.FAILED, reason=None))
+    assert "it was found at its limit" in caplog.text

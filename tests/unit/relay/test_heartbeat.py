@@ -1,0 +1,93 @@
+"""The heartbeat: the leases are renewed, whatever the loop is waiting for."""
+
+import asyncio
+from contextlib import suppress
+from typing import cast
+
+import pytest
+
+from postroom.relay.heartbeat import beat
+from postroom.store.base import Lease
+from postroom.store.store import Store
+from tests.unit.relay.bench import Bench
+from tests.unit.relay.fake_store import lock_timeout, refused_connection
+from tests.unit.relay.hand_clock import START
+from tests.unit.relay.records import record
+from tests.unit.relay.settings import SECOND
+
+LEASE = 8 * SECOND
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """A loop that holds partition 1 for 8 seconds, of which it uses 6.4."""
+    bench = Bench(lease=LEASE)
+    bench.loop.leases.polled([Lease(partition=1, token=1)], asked_at=START)
+    bench.store.leased = {1}
+    return bench
+
+
+async def run(bench: Bench, seconds: float) -> None:
+    """Run the heartbeat for so many seconds."""
+    store, database = cast(Store, bench.store), bench.database_breaker
+    task = asyncio.create_task(beat(bench.loop, store, bench.loop.settings, bench.clock, database))
+    bench.clock.at(seconds, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def test_the_leases_are_renewed_four_times_per_lease(bench: Bench) -> None:
+    await run(bench, 8.5)
+    assert [each.at for each in bench.store.named("renew")] == [2, 4, 6, 8]
+
+
+async def test_a_renewed_lease_may_be_relied_on_longer(bench: Bench) -> None:
+    await run(bench, 4.5)
+    leases = bench.loop.leases
+    assert leases.covers(record(1), START + 4 + 6.3)
+    assert not leases.covers(record(1), START + 4 + 6.4)
+
+
+async def test_a_renewal_counts_from_before_it_was_asked_for(bench: Bench) -> None:
+    bench.store.takes["renew"] = 1.5
+    await run(bench, 3.8)
+    assert not bench.loop.leases.covers(record(1), START + 2 + 6.4)
+
+
+async def test_a_lease_that_was_lost_is_not_renewed(bench: Bench) -> None:
+    bench.store.held_leases[1] = Lease(partition=1, token=2)
+    await run(bench, 4.5)
+    assert not bench.loop.leases.covers(record(1), START + 6.4)
+
+
+async def test_a_heartbeat_that_fails_is_an_outage_and_the_next_one_ends_it(bench: Bench) -> None:
+    bench.store.fail("renew", refused_connection)
+    states: list[str] = []
+    bench.clock.at(2.5, lambda: states.append(bench.database_breaker.state))
+    await run(bench, 4.5)
+    assert states == ["open"]
+    assert bench.database_breaker.outage is None
+
+
+async def test_a_heartbeat_that_meets_a_lock_is_no_outage(bench: Bench) -> None:
+    bench.store.fail("renew", lock_timeout)
+    await run(bench, 2.5)
+    assert bench.database_breaker.outage is None
+    assert bench.store.names == ["renew"]
+
+
+async def test_an_error_that_waiting_cannot_cure_is_raised(bench: Bench) -> None:
+    bench.store.fail("renew", lambda: ValueError("a bug"))
+    with pytest.raises(ValueError, match="a bug"):
+        await run(bench, 5)
+
+
+async def test_a_heartbeat_waits_for_a_poll(bench: Bench) -> None:
+    await bench.loop.leases.lock.acquire()
+    bench.clock.at(2.5, bench.loop.leases.lock.release)
+    task = asyncio.create_task(run(bench, 3))
+    await bench.clock.spend(2.2)
+    assert bench.store.names == []
+    await bench.clock.spend(0.5)
+    assert bench.store.names == ["renew"]
+    await task

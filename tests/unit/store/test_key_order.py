@@ -1,0 +1,592 @@
+"""The order per key: one record of a key in flight, the rest in order, nothing lost."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from postroom.record import ClaimedRecord, Key
+from postroom.store.base import Claim, HeldRecord
+from postroom.store.key_order import CROWDED_AFTER, FEW_KEYS, KeyOrder, divide
+from tests.unit.relay.records import claim, positions, record
+
+PARTITIONS = range(3)
+
+
+def order_of(*records: HeldRecord) -> KeyOrder:
+    order = KeyOrder()
+    order.add(claim(*records))
+    return order
+
+
+# -- which record may be sent
+
+
+def test_the_first_of_each_key_may_be_sent_the_oldest_first() -> None:
+    order = order_of(record(1, "a"), record(2, "a"), record(3, "b"), record(4), record(5))
+    assert positions(order.take(10)) == [1, 3, 4, 5]
+    assert (order.take(10), list(order.in_flight), order.sendable) == ([], [1, 3, 4, 5], 0)
+
+
+def test_no_more_are_sent_than_there_is_room_for() -> None:
+    order = order_of(*(record(number) for number in range(1, 6)))
+    assert [positions(order.take(2)) for _ in range(4)] == [[1, 2], [3, 4], [5], []]
+    assert positions(order.take(0)) == []
+
+
+def test_only_what_is_allowed_is_sent() -> None:
+    order = order_of(record(1, "a"), record(2, "b"), record(3, "c"))
+    assert positions(order.take(1, lambda each: each.position != 1)) == [2]
+    assert positions(order.take(9)) == [1, 3]
+
+
+def test_the_next_of_a_key_may_be_sent_once_the_one_before_is_delivered() -> None:
+    first = record(1, "a")
+    order = order_of(first, record(2, "a"))
+    order.take(1)
+    order.answered(first, delivered=True)
+    assert list(order.in_flight) == []
+    assert positions(order.take(1)) == [2]
+
+
+def test_a_record_is_held_until_it_is_settled() -> None:
+    first = record(1, "a")
+    order = order_of(first)
+    order.take(1)
+    order.answered(first, delivered=True)
+    assert list(order.held) == [1]
+    order.add(claim(first))
+    assert order.take(1) == []
+    order.settled(first)
+    assert (list(order.held), order.partitions()) == ([], set())
+
+
+def test_nothing_of_a_key_is_sent_after_a_refusal_until_the_key_is_dropped() -> None:
+    first = record(1, "a")
+    order = order_of(first, record(2, "a"), record(3, "b"))
+    order.take(1)
+    order.answered(first, delivered=False)
+    assert positions(order.take(9)) == [3]
+    order.drop_key(first)
+    assert list(order.held) == [3]
+
+
+def test_a_record_that_comes_back_without_an_answer_may_be_sent_again() -> None:
+    first = record(1, "a")
+    order = order_of(first, record(2, "a"))
+    order.take(1)
+    order.returned(first)
+    assert (list(order.in_flight), positions(order.take(9))) == ([], [1])
+
+
+def test_a_lower_position_goes_first_unless_a_higher_one_is_in_flight() -> None:
+    waiting = order_of(record(5, "a"), record(3, "a"), record(4, "a"))
+    assert positions(waiting.take(1)) == [3]
+    late = order_of(record(5, "a"))
+    [five] = late.take(1)
+    late.add(claim(record(3, "a"), record(9, "a"), record(4, "a")))
+    assert late.take(9) == []
+    late.answered(five, delivered=True)
+    assert positions(late.take(9)) == [3]
+
+
+def test_the_same_id_under_another_type_is_another_key() -> None:
+    order = order_of(
+        record(1, "a", aggregate_type="order"),
+        record(2, "a", aggregate_type="invoice"),
+        record(3, "a", aggregate_type=""),
+        record(4, "a", aggregate_type=None),
+    )
+    assert positions(order.take(9)) == [1, 2, 3]
+
+
+def test_a_record_without_a_key_never_waits_for_a_key_that_equals_its_position() -> None:
+    order = order_of(record(1, "3"), record(2, "3"), record(3))
+    assert positions(order.take(9)) == [1, 3]
+
+
+def test_records_keys_and_sendable_keys_are_counted_by_partition() -> None:
+    order = order_of(record(1, partition=3), record(2, "a", partition=4), record(3, partition=3))
+    order.add(claim(record(4, "a", partition=4)))
+    loads = {partition: order.load(partition) for partition in (3, 4, 5)}
+    assert [each.held for each in loads.values()] == [2, 2, 0]
+    assert [each.keys for each in loads.values()] == [2, 1, 0]
+    assert [each.sendable for each in loads.values()] == [2, 1, 0]
+    assert order.partitions() == {3, 4}
+    order.take(1)
+    assert (loads[3].sendable, loads[3].held) == (1, 2)
+
+
+def test_firsts_with_followers_are_those_of_the_partition_in_flight_or_not() -> None:
+    order = order_of(
+        record(1, "a"),
+        record(2, "a"),
+        record(3, "b"),
+        record(4, "c", partition=2),
+        record(5, "c", partition=2),
+        record(6, "d"),
+        record(7, "d"),
+    )
+    order.take(1)
+    assert positions(order.firsts_with_followers(1)) == [1, 6]
+    assert positions(order.firsts_with_followers(2)) == [4]
+
+
+def test_followers_can_be_dropped_while_the_first_is_in_flight() -> None:
+    first = record(1, "a")
+    order = order_of(first, record(2, "a"), record(3, "a"))
+    order.take(1)
+    order.drop_followers(first)
+    assert list(order.held) == [1]
+    order.answered(first, delivered=True)
+    assert order.take(1) == []
+
+
+def test_all_that_waits_can_be_dropped_and_what_is_in_flight_stays() -> None:
+    order = order_of(record(1, "a"), record(2, "a"), record(3, "b"), record(4))
+    [first] = order.take(1)
+    order.drop_waiting()
+    assert (list(order.held), list(order.in_flight), order.sendable) == ([1], [1], 0)
+    order.answered(first, delivered=True)
+    order.settled(first)
+    assert (list(order.held), order.partitions()) == ([], set())
+
+
+def test_what_waits_can_be_dropped_of_some_partitions_only() -> None:
+    order = order_of(record(1, "a", partition=1), record(2, "b", partition=2))
+    order.drop_waiting(lambda each: each.partition == 1)
+    assert list(order.held) == [2]
+
+
+def test_the_choices_that_are_allowed_can_be_looked_at_without_sending_them() -> None:
+    order = order_of(record(1, "a"), record(2, "b"), record(3, "c"))
+    assert positions(order.choices(lambda each: each.position > 1)) == [2, 3]
+    assert list(order.in_flight) == []
+    assert list(order.choices(lambda each: each.position > 3)) == []
+
+
+def test_a_record_that_was_sent_is_unsettled_until_its_delivery_is_written() -> None:
+    first = record(1, "a")
+    order = order_of(first, record(2, "a"))
+    order.take(1)
+    assert order.unsettled(first)
+    order.answered(first, delivered=True)
+    assert order.unsettled(first)
+    order.settled(first)
+    assert not order.unsettled(first)
+
+
+def test_a_record_that_was_refused_is_unsettled_until_it_is_dropped() -> None:
+    first = record(1, "a")
+    order = order_of(first, record(2, "a"))
+    order.take(1)
+    order.answered(first, delivered=False)
+    assert order.unsettled(first)
+    order.drop_key(first)
+    assert not order.unsettled(first)
+
+
+def test_a_record_that_may_be_sent_again_is_not_unsettled() -> None:
+    first = record(1, "a")
+    order = order_of(first)
+    order.take(1)
+    order.returned(first)
+    assert not order.unsettled(first)
+
+
+def test_a_record_that_was_dropped_is_not_unsettled_though_it_is_claimed_again() -> None:
+    first = record(1, "a")
+    order = order_of(first)
+    order.take(1)
+    order.returned(first)
+    order.drop_waiting()
+    order.add(claim(record(1, "a")))
+    assert not order.unsettled(first)
+
+
+# -- floors
+
+
+def test_a_claim_sets_the_floor_of_each_partition_that_it_has_read() -> None:
+    order = KeyOrder()
+    order.add(claim(record(3), record(7), record(5, partition=2), reached={1: 7, 2: 5}))
+    assert order.floors == {1: 7, 2: 5}
+    order.add(claim(record(9), reached={1: 9}))
+    assert order.floors == {1: 9, 2: 5}
+
+
+def test_a_claim_that_has_read_nothing_leaves_the_floors_as_they_are() -> None:
+    order = KeyOrder()
+    order.add(claim(record(3), reached={1: 3}))
+    order.add(claim())
+    assert order.floors == {1: 3}
+
+
+def test_a_delivery_keeps_the_floor() -> None:
+    first = record(3, "a")
+    order = KeyOrder()
+    order.add(claim(first, reached={1: 3}))
+    order.take(1)
+    order.answered(first, delivered=True)
+    order.settled(first)
+    assert order.floors == {1: 3}
+
+
+DROPS: dict[str, Callable[[KeyOrder, HeldRecord], None]] = {
+    "the key": lambda order, first: order.drop_key(first),
+    "followers": lambda order, first: order.drop_followers(first),
+    "what waits": lambda order, first: order.drop_waiting(lambda each: each.partition == 1),
+}
+
+
+@pytest.mark.parametrize("drop", DROPS.values(), ids=DROPS)
+def test_the_floor_of_a_partition_is_forgotten_when_a_record_of_it_is_dropped(
+    drop: Callable[[KeyOrder, HeldRecord], None],
+) -> None:
+    first = record(1, "a")
+    order = KeyOrder()
+    order.add(claim(first, record(2, "a"), record(3, "b", partition=2), reached={1: 2, 2: 3}))
+    order.take(1)
+    drop(order, first)
+    assert order.floors == {2: 3}
+
+
+def test_what_waits_without_a_lease_is_dropped_and_the_floors_of_other_partitions() -> None:
+    order = KeyOrder()
+    records = [record(number, f"{number}", partition=number) for number in (1, 2, 3)]
+    order.add(claim(*records, reached={1: 1, 2: 2, 3: 3, 4: 4}))
+    order.take(1)
+    order.keep_only(lambda each: each.partition == 3, {2, 3})
+    assert list(order.held) == [1, 3]  # the first is in flight
+    assert order.floors == {3: 3}
+
+
+def test_a_record_is_unsettled_from_its_sending_to_its_settlement() -> None:
+    order, first = KeyOrder(), record(1, "a")
+    order.add(claim(first))
+    assert not order.unsettled(first)
+    order.take(1)
+    assert order.unsettled(first)
+    order.answered(first, delivered=True)
+    assert order.unsettled(first)
+    order.settled(first)
+    assert not order.unsettled(first)
+
+
+def test_a_record_that_is_to_be_sent_again_or_was_claimed_anew_is_not_unsettled() -> None:
+    order, first = KeyOrder(), record(1, "a")
+    order.add(claim(first))
+    order.take(1)
+    order.returned(first)
+    assert not order.unsettled(first)
+    order.take(1)
+    order.answered(first, delivered=False)
+    order.drop_key(first)
+    order.add(claim(record(1, "a")))
+    assert not order.unsettled(first)
+
+
+# -- crowded partitions
+
+
+def crowd(first: int, count: int, *, keys: int = 1, partition: int = 1, full: bool = True) -> Claim:
+    """Return a claim of some records of a few keys, which leaves more to claim if it is full."""
+    numbers = range(first, first + count)
+    records = [record(n, f"hot {n % keys}", partition=partition) for n in numbers]
+    return claim(*records, more=[partition] if full else [])
+
+
+def test_a_partition_is_crowded_when_one_key_has_filled_it_for_a_second() -> None:
+    order = KeyOrder()
+    order.add(crowd(1, 20), 10.0)
+    assert order.crowded(10.0 + CROWDED_AFTER - 0.01) == []
+    assert order.crowded(10.0 + CROWDED_AFTER) == [1]
+
+
+@pytest.mark.parametrize("per_second", [1, 10, 1000])
+def test_a_partition_is_crowded_at_any_speed_of_the_hot_key(per_second: int) -> None:
+    order, now = KeyOrder(), 10.0
+    order.add(crowd(1, 20), now)
+    last, found = 20, 0
+    for _ in range(3 * per_second):
+        now += 1 / per_second
+        [first] = order.take(1)
+        order.answered(first, delivered=True)
+        order.settled(first)
+        if order.load(1).held <= 20 - FEW_KEYS:
+            order.add(crowd(last + 1, FEW_KEYS), now)
+            last += FEW_KEYS
+        found += len(order.crowded(now + 1e-9))
+    assert 1 <= found <= 3
+
+
+def test_a_crowded_partition_is_returned_once_a_second_while_it_is_claimed_from() -> None:
+    order = KeyOrder()
+    order.add(crowd(1, 20), 10.0)
+    assert (order.crowded(11.0), order.crowded(11.0)) == ([1], [])
+    order.add(crowd(21, 20), 11.5)
+    assert (order.crowded(11.9), order.crowded(12.0), order.crowded(12.0)) == ([], [1], [])
+
+
+def test_later_claims_of_the_same_crowd_do_not_start_the_second_again() -> None:
+    order = KeyOrder()
+    for tenth in range(10):
+        order.add(crowd(1 + 20 * tenth, 20), 10.0 + tenth / 10)
+    assert order.crowded(11.0) == [1]
+
+
+def test_a_claim_with_many_keys_ends_a_crowd() -> None:
+    order = KeyOrder()
+    order.add(crowd(1, 20), 10.0)
+    order.add(crowd(21, 20, keys=20), 10.5)
+    assert order.crowded(20.0) == []
+
+
+def test_a_claim_that_is_not_full_ends_a_crowd() -> None:
+    order = KeyOrder()
+    order.add(crowd(1, 20), 10.0)
+    order.add(crowd(21, 20, full=False), 10.5)
+    assert order.crowded(20.0) == []
+
+
+def test_a_claim_from_another_partition_says_nothing_about_a_crowd() -> None:
+    order = KeyOrder()
+    order.add(crowd(1, 20, partition=1), 10.0)
+    order.add(crowd(21, 20, partition=2, keys=20), 10.5)
+    assert order.crowded(11.0) == [1]
+
+
+def test_a_partition_of_which_nothing_is_held_any_more_is_not_crowded() -> None:
+    order = KeyOrder()
+    order.add(crowd(1, 20), 10.0)
+    order.drop_waiting()
+    assert order.crowded(11.0) == []
+
+
+@pytest.mark.parametrize(("keys", "crowded"), [(5, [1]), (6, [])])
+def test_keys_are_few_if_there_are_four_records_to_a_key(keys: int, crowded: list[int]) -> None:
+    order = KeyOrder()
+    order.add(crowd(1, 5 * FEW_KEYS, keys=keys), 10.0)
+    assert order.crowded(11.0) == crowded
+
+
+def test_records_without_a_key_are_no_crowd() -> None:
+    order = KeyOrder()
+    order.add(claim(*(record(number) for number in range(1, 21)), more=[1]), 10.0)
+    assert order.crowded(11.0) == []
+
+
+def test_several_partitions_can_be_crowded_at_once() -> None:
+    order = KeyOrder()
+    order.add(crowd(1, 20, partition=1), 10.0)
+    order.add(crowd(21, 20, partition=2), 10.5)
+    assert (order.crowded(11.0), order.crowded(12.0)) == ([1], [1, 2])
+
+
+# -- what a claim may send while keys are blocked
+
+
+def divided(
+    *records: HeldRecord, was_due: set[int] | None = None, blocked: int | None = None
+) -> tuple[list[int], list[int]]:
+    """Divide records while a record at a position blocks the key "a"."""
+    blocking = {} if blocked is None else {Key("", "a"): blocked}
+    passing, waiting = divide(records, was_due or set(), blocking)
+    return positions(passing), positions(waiting)
+
+
+def test_all_records_of_a_key_that_is_not_blocked_may_be_sent() -> None:
+    assert divided(record(1, "a"), record(2, "a")) == ([1, 2], [])
+
+
+def test_a_blocked_key_holds_back_what_is_behind_its_record_and_nothing_before() -> None:
+    records = [record(number, "a") for number in range(1, 6)]
+    assert divided(*records, blocked=3) == ([1, 2, 3], [4, 5])
+
+
+def test_the_record_that_blocks_its_key_is_marked_and_no_other() -> None:
+    records = [record(number, "a") for number in range(1, 4)]
+    records[0].blocks_key = True  # of an earlier claim
+    divided(*records, blocked=2)
+    assert [each.blocks_key for each in records] == [False, True, False]
+
+
+def test_a_delayed_record_whose_time_has_come_waits_for_a_later_one_that_blocks_its_key() -> None:
+    assert divided(record(1, "a"), record(2, "a"), was_due={1}, blocked=3) == ([2], [1])
+
+
+def test_a_delayed_record_that_blocks_its_key_itself_may_be_sent() -> None:
+    assert divided(record(1, "a"), record(2, "a"), was_due={1}, blocked=1) == ([1], [2])
+
+
+def test_a_delayed_record_of_a_key_that_is_not_blocked_may_be_sent() -> None:
+    assert divided(record(1, "a"), was_due={1}) == ([1], [])
+
+
+def test_other_keys_and_records_without_a_key_pass_a_blocked_key() -> None:
+    assert divided(record(4, "a"), record(5, "b"), record(6), blocked=3) == ([5, 6], [4])
+
+
+def test_the_same_id_under_another_type_is_not_blocked() -> None:
+    assert divided(record(4, "a", aggregate_type="order"), blocked=3) == ([4], [])
+
+
+# -- all of it at random, in front of a table
+
+
+def partition_of(position: int, key: str | None) -> int:
+    return position % 3 if key is None else ord(key) % 3
+
+
+class OutboxTable(RuleBasedStateMachine):
+    """An order in front of a table, which holds back the later records of blocked keys."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order = KeyOrder()
+        self.table: dict[int, ClaimedRecord] = {}
+        self.in_flight: list[HeldRecord] = []
+        self.delivered: list[HeldRecord] = []
+        self.outcomes: list[tuple[HeldRecord, bool]] = []
+        self.blocked: dict[Key, int] = {}
+        self.last = 0
+
+    @initialize(keys=st.lists(st.sampled_from(["a", "b", None]), max_size=8))
+    def begin(self, keys: list[str | None]) -> None:
+        for key in keys:
+            self.put(key)
+
+    @rule(key=st.sampled_from(["a", "b", "c", None]))
+    def put(self, key: str | None) -> None:
+        self.last += 1
+        held = record(self.last, key, partition=partition_of(self.last, key))
+        self.table[self.last] = held.record
+
+    @rule(depth=st.integers(1, 5))
+    def claim(self, depth: int) -> None:
+        """Read the first records above the floor of each partition."""
+        found: list[ClaimedRecord] = []
+        reached: dict[int, int] = {}
+        for partition in PARTITIONS:
+            rows = [each for each in self.table.values() if each.partition == partition]
+            free = [each for each in rows if self.may_be_claimed(each)][:depth]
+            found += free
+            reached |= {each.partition: each.position for each in free}
+        found.sort(key=lambda each: each.position)
+        records = [HeldRecord(each, token=1) for each in found]
+        for each in records:
+            each.blocks_key = each.key is not None and self.blocked.get(each.key) == each.position
+        self.order.add(claim(*records, reached=reached))
+
+    @rule(limit=st.integers(1, 4))
+    def take(self, limit: int) -> None:
+        taken = self.order.take(limit)
+        assert len(taken) <= limit
+        self.in_flight += taken
+
+    @precondition(lambda self: self.in_flight)
+    @rule(which=st.integers(0, 9), delivered=st.booleans())
+    def answer(self, which: int, delivered: bool) -> None:
+        answered = self.in_flight.pop(which % len(self.in_flight))
+        self.order.answered(answered, delivered=delivered)
+        self.outcomes.append((answered, delivered))
+        if delivered:
+            self.delivered.append(answered)
+
+    @precondition(lambda self: self.in_flight)
+    @rule(which=st.integers(0, 9))
+    def come_back_without_an_answer(self, which: int) -> None:
+        self.order.returned(self.in_flight.pop(which % len(self.in_flight)))
+
+    @rule()
+    def settle(self) -> None:
+        for answered, delivered in self.outcomes:
+            self.write(answered, delivered)
+        self.outcomes.clear()
+
+    @precondition(lambda self: self.in_flight)
+    @rule(which=st.integers(0, 9))
+    def block_the_key_of_a_slow_record(self, which: int) -> None:
+        slow = self.in_flight[which % len(self.in_flight)]
+        if slow.key is not None:
+            self.blocked[slow.key] = slow.position
+            slow.blocks_key = True
+        self.order.drop_followers(slow)
+
+    @rule()
+    def drop_what_waits(self) -> None:
+        self.order.drop_waiting()
+
+    @invariant()
+    def one_record_of_a_key_is_in_flight(self) -> None:
+        keys = [each.key for each in self.in_flight if each.key is not None]
+        assert len(keys) == len(set(keys))
+        assert set(self.order.in_flight) == {each.position for each in self.in_flight}
+
+    @invariant()
+    def each_key_is_delivered_in_order_and_once(self) -> None:
+        for key in {each.key for each in self.delivered if each.key is not None}:
+            delivered = [each.position for each in self.delivered if each.key == key]
+            assert delivered == sorted(set(delivered))
+
+    @invariant()
+    def what_is_in_flight_or_unsettled_is_held(self) -> None:
+        known = [*self.in_flight, *(answered for answered, _ in self.outcomes)]
+        assert {each.position for each in known} <= set(self.order.held)
+        counted = sum(self.order.load(partition).held for partition in PARTITIONS)
+        assert counted == len(self.order.held)
+
+    @invariant()
+    def nothing_at_or_below_a_floor_is_left_behind(self) -> None:
+        for each in self.table.values():
+            if each.position <= self.order.floors.get(each.partition, 0):
+                assert each.position in self.order.held or self.is_blocked(each)
+
+    def teardown(self) -> None:
+        """Nothing is lost: in the end everything is delivered."""
+        self.deliver_all(lambda: bool(self.in_flight))
+        self.deliver_all(lambda: bool(self.table))
+        assert (list(self.order.held), self.order.partitions()) == ([], set())
+        for partition in PARTITIONS:
+            load = self.order.load(partition)
+            assert (load.held, load.keys, load.sendable) == (0, 0, 0)
+        assert len({each.position for each in self.delivered}) == self.last
+
+    def deliver_all(self, unfinished: Callable[[], bool]) -> None:
+        for _ in range(3 * self.last + 3):
+            if not unfinished():
+                return
+            self.claim(100)
+            self.take(100)
+            while self.in_flight:
+                self.answer(0, True)
+            self.settle()
+        raise AssertionError("something is stuck")
+
+    def may_be_claimed(self, each: ClaimedRecord) -> bool:
+        above = each.position > self.order.floors.get(each.partition, 0)
+        return above and each.position not in self.order.held and not self.is_blocked(each)
+
+    def is_blocked(self, each: ClaimedRecord) -> bool:
+        """Return whether a record waits for another one of its key."""
+        blocker = None if each.key is None else self.blocked.get(each.key)
+        return blocker not in (None, each.position)
+
+    def write(self, answered: HeldRecord, delivered: bool) -> None:
+        if not delivered:
+            self.order.drop_key(answered)
+            if answered.key is not None:
+                self.blocked[answered.key] = answered.position
+            return
+        self.order.settled(answered)
+        del self.table[answered.position]
+        if answered.key is not None and self.blocked.get(answered.key) == answered.position:
+            assert answered.blocks_key  # else nobody would release the key
+            del self.blocked[answered.key]
+            self.order.floors.pop(answered.partition, None)  # as the loop does
+
+
+TestKeyOrderInFrontOfATable = OutboxTable.TestCase
+TestKeyOrderInFrontOfATable.settings = settings(max_examples=60, stateful_step_count=30)
