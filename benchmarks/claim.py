@@ -132,7 +132,9 @@ async def measure(url: str, sizes: Sizes, rounds: int, calls: int) -> None:
     """Fill, measure, report."""
     engine = create_async_engine(url)
     first = next(iter(OUTBOXES.values()))
-    Store(engine, first.tables).database.sql.install(engine)  # as a relay does with its own
+    Store(engine, first.tables, lease=LEASE).database.sql.install(
+        engine
+    )  # as a relay does with its own
     desks = {name: await open_desk(engine, name, sizes) for name in OUTBOXES}
     followers, parking = await park(desks["followers"])
     claimed = len((await desks["plain"].claim()).records)

@@ -68,12 +68,15 @@ class Delivery:
 
     def to_settle(self, now: float) -> list[tuple[HeldRecord, Outcome]]:
         """Return the outcomes that can be settled now."""
-        if now < self.settle_at and not self.locked:
-            return []
+        if not self.locked:
+            return [] if now < self.settle_at else list(self.outcomes)
         return [each for each in self.outcomes if each[0].position not in self.locked]
 
     def settled(self, outcomes: Sequence[tuple[HeldRecord, Outcome]]) -> None:
         """Forget outcomes that are written."""
+        if not self.locked:
+            del self.outcomes[: len(outcomes)]
+            return
         done = {record.position for record, _ in outcomes}
         self.outcomes = [each for each in self.outcomes if each[0].position not in done]
 

@@ -1,13 +1,12 @@
 """What a relay tells of itself: its health, and counts of what it has done."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from postroom.record import ClaimedRecord
-from postroom.store.base import Attempt, Unattended, Verdict
+from postroom.store.base import Attempt, HeldRecord, Unattended, Verdict
 
 logger = logging.getLogger("postroom.relay")
 
@@ -58,13 +57,17 @@ class Tally:
         rest = f"{self.retried} refused, {self.postponed} postponed, {self.failed} failed"
         return f"{self.delivered} delivered, {rest}"
 
-    def add_delivery(self, record: ClaimedRecord, shift: timedelta) -> None:
-        """Count a delivery."""
-        self.delivered += 1
-        waited = datetime.now(UTC) + shift - record.created_at
+    def add_deliveries(self, delivered: Sequence[HeldRecord], shift: timedelta) -> None:
+        """Count deliveries."""
+        if not delivered:
+            return
+        self.delivered += len(delivered)
+        oldest = min(each.record.created_at for each in delivered)
+        waited = datetime.now(UTC) + shift - oldest
         self.oldest = max(self.oldest, waited.total_seconds())
         if self.refusals:
-            self.refusals.pop(record.event_type, None)
+            for each in delivered:
+                self.refusals.pop(each.record.event_type, None)
 
     def add_attempt(self, attempt: Attempt, now: float) -> None:
         """Count an attempt that did not deliver."""

@@ -180,9 +180,9 @@ class Loop:
             log_attempt(attempt)
 
     def _settled(self, settlement: Settlement) -> None:
+        self.tally.add_deliveries(settlement.delivered, self.clock.shift())
         for each in settlement.delivered:
             self._order.settled(each)
-            self.tally.add_delivery(each.record, self.clock.shift())
             if each.blocks_key:
                 self._plan.look_again(each)
         for attempt in settlement.attempts:

@@ -25,9 +25,10 @@ STATES: Final = CONFLICTS | {
 }
 POOLER_STATES: Final = ("42P05", "26000")
 POOLER_REMEDY: Final = (
-    "PgBouncer mixes up the prepared statements of asyncpg. Use create_async_engine(url,"
-    " connect_args={'statement_cache_size': 0, 'prepared_statement_cache_size': 0,"
-    " 'prepared_statement_name_func': lambda: ''}) and OutboxRelay(…, listen=None), or connect to"
+    "PgBouncer mixes up prepared statements. Use create_async_engine(url, connect_args={"
+    "'statement_cache_size': 0, 'prepared_statement_cache_size': 0,"
+    " 'prepared_statement_name_func': lambda: ''}) with asyncpg, connect_args={"
+    "'prepare_threshold': None} with psycopg, and OutboxRelay(…, listen=None); or connect to"
     " PostgreSQL directly."
 )
 

@@ -1,7 +1,6 @@
 """Rows read as records. A bad value in a row never makes a claim fail: the record gets a fault."""
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
@@ -17,32 +16,36 @@ MAX_REASON: Final = 4000
 def to_record(row: Any, token: int, *, typed: bool) -> HeldRecord:
     """Read a row, with the first of its faults if it has any."""
     faults: list[str] = []
-
-    def read(column: str, reader: Callable[[Any], Any], otherwise: Any, *, sure: bool) -> Any:
-        value = getattr(row, column)
-        if sure:
-            return value
-        try:
-            return reader(value)
-        except (ValueError, TypeError, RecursionError, OverflowError) as error:
-            faults.append(f"column `{column}` holds {str(value)[:80]!r}: {error}")
-            return otherwise
-
-    no_time = row.occurred_at is None or row.created_at is None
+    identity, version, payload, headers = row.id, row.event_version, row.payload, row.headers
+    retries, limit, occurred, created = (
+        row.retry_count,
+        row.max_retries,
+        row.occurred_at,
+        row.created_at,
+    )
+    if not typed:  # a column may hold anything
+        identity = _read(faults, "id", identity, UUID, NO_ID)
+        version = _read(faults, "event_version", version, _whole, 0)
+        payload = _read(faults, "payload", payload, _json, "null")
+        retries = _read(faults, "retry_count", retries, _whole, 0)
+        limit = _read(faults, "max_retries", limit, _whole_or_none, 0)
+    if not typed or occurred is None or created is None:
+        occurred = _read(faults, "occurred_at", occurred, moment, EPOCH)
+        created = _read(faults, "created_at", created, moment, EPOCH)
     record = ClaimedRecord(
         position=row.position,
         partition=row.partition,
-        id=read("id", UUID, NO_ID, sure=typed),
+        id=identity,
         event_type=row.event_type,
-        event_version=read("event_version", _whole, 0, sure=typed),
+        event_version=version,
         aggregate_type=row.aggregate_type,
         aggregate_id=row.aggregate_id,
-        payload_json=read("payload", _json, "null", sure=typed),
-        headers={} if row.headers == "{}" else read("headers", _object, {}, sure=False),
-        retry_count=read("retry_count", _whole, 0, sure=typed),
-        max_retries=read("max_retries", _whole_or_none, 0, sure=typed),
-        occurred_at=read("occurred_at", moment, EPOCH, sure=typed and not no_time),
-        created_at=read("created_at", moment, EPOCH, sure=typed and not no_time),
+        payload_json=payload,
+        headers={} if headers == "{}" else _read(faults, "headers", headers, _object, {}),
+        retry_count=retries,
+        max_retries=limit,
+        occurred_at=occurred,
+        created_at=created,
     )
     return HeldRecord(record, token, faults[0] if faults else None)
 
@@ -57,6 +60,14 @@ def storable(reason: str) -> str:
     """Return an error's text as every database can hold it."""
     text = reason.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
     return text if len(text) <= MAX_REASON else f"{text[: MAX_REASON - 1]}…"
+
+
+def _read(faults: list[str], column: str, value: Any, reader: Any, otherwise: Any) -> Any:
+    try:
+        return reader(value)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        faults.append(f"column `{column}` holds {str(value)[:80]!r}: {error}")
+        return otherwise
 
 
 def _whole(value: Any) -> int:

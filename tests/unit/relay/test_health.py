@@ -37,7 +37,7 @@ def refuse(tally: Tally, event_type: str, *seconds: float, reason: str | None = 
 def deliver(tally: Tally, event_type: str = "order.placed", *, age: float = 0.0) -> None:
     """Deliver a record that was committed so many seconds ago."""
     created = datetime.now(UTC) - timedelta(seconds=age)
-    tally.add_delivery(record(1, event_type=event_type, created_at=created).record, timedelta())
+    tally.add_deliveries([record(1, event_type=event_type, created_at=created)], timedelta())
 
 
 # -- counts
@@ -67,7 +67,7 @@ def test_the_longest_time_from_commit_to_delivery_is_kept() -> None:
 def test_the_time_to_delivery_follows_a_clock_that_was_moved() -> None:
     tally = Tally()
     created = datetime.now(UTC)
-    tally.add_delivery(record(1, created_at=created).record, timedelta(hours=1))
+    tally.add_deliveries([record(1, created_at=created)], timedelta(hours=1))
     assert tally.oldest == pytest.approx(3600, abs=60)
 
 
