@@ -243,12 +243,12 @@ class Loop:
         logger.debug("postroom: claimed %d of %d partitions", len(claim.records), len(tokens))
 
     async def _see_to_hot_keys_and_poison(self) -> None:
-        order, leases, no_room = self._order, self.leases, self._plan.no_room_for
-        for each in await block_crowding_keys(self.store, order, leases, self._now(), no_room):
-            self._plan.look_again(each)
+        order, leases, plan, now = self._order, self.leases, self._plan, self._now()
+        for each in await block_crowding_keys(self.store, order, leases, now, plan.no_room_for):
+            plan.look_again(each)
         if done := self._poison.survived(order):
             await self.store.leases.clear_crashes(self.worker, done)
-        chosen = self._poison.choose(order, leases, self._has_lease, self._delivery.room_alone)
+        chosen = self._poison.choose(order, leases, self._has_lease, self._delivery.room_alone, now)
         await send_suspects(chosen, self.store, self.worker, self._poison, self._delivery)
 
     def _has_lease(self, record: HeldRecord) -> bool:

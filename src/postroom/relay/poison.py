@@ -24,6 +24,8 @@ REFUSED_AFTER = 2 * ALONE_AFTER
 REMEMBERED = 10_000
 CAUTIOUS_AFTER = 2
 """From so many crashes in a row on, records are sent one at a time per partition."""
+ALONE_SECONDS = 5.0
+"""How long other records wait for one that goes alone, or it for them: deliveries may take long."""
 LEAST_COVERED = 8
 """How many records of a partition are sent so at least."""
 
@@ -44,6 +46,7 @@ class Poison:
         self._suspects: dict[int, HeldRecord] = {}  # partition: the record in flight
         self._alone: HeldRecord | None = None  # in flight, and nothing else
         self._alone_waits = False  # until nothing is in flight
+        self._alone_until = self._now = 0.0
         self._tried: set[int] = set()  # the partitions of which a record was sent so
         self._survived: set[int] = set()
 
@@ -107,13 +110,21 @@ class Poison:
         return nothing_alone and record.partition not in self._left
 
     def choose(
-        self, order: KeyOrder, leases: HeldLeases, allowed: Callable[[HeldRecord], bool], room: int
+        self,
+        order: KeyOrder,
+        leases: HeldLeases,
+        allowed: Callable[[HeldRecord], bool],
+        room: int,
+        now: float = 0.0,
     ) -> dict[HeldRecord, int]:
         """Choose the records to send one at a time, with how often their delivery will have begun.
 
         A record that may have killed a process goes alone: two would be blamed for each other.
         """
-        self._alone_waits = False
+        self._now = now
+        waited, self._alone_waits = self._alone_waits, False
+        if now >= self._alone_until:
+            self._alone = None
         if not self._left or self._alone is not None:
             return {}
         chosen: dict[int, HeldRecord] = {}
@@ -124,8 +135,10 @@ class Poison:
                 chosen[each.partition] = each
         begun = {each: self._begun(each, leases) + 1 for each in chosen.values()}
         alone = [each for each in begun if begun[each] > 1 or self._max_crashes == 1]
-        self._alone_waits = bool(alone) and bool(order.in_flight)
         if alone:
+            if not waited:
+                self._alone_until = now + ALONE_SECONDS
+            self._alone_waits = bool(order.in_flight) and now < self._alone_until
             return {} if self._alone_waits or not room else {alone[0]: begun[alone[0]]}
         return {each: begun[each] for each in list(begun)[:room]}
 
@@ -137,7 +150,7 @@ class Poison:
         """Note that a record is in flight, and how often its delivery has begun."""
         self._suspects[record.partition] = record
         if begun > 1 or self._max_crashes == 1:
-            self._alone = record
+            self._alone, self._alone_until = record, self._now + ALONE_SECONDS
         self._tried.add(record.partition)
 
     def survived(self, order: KeyOrder) -> list[int]:

@@ -8,6 +8,7 @@ import pytest
 from postroom.relay.leases import HeldLeases
 from postroom.relay.poison import (
     ALONE_AFTER,
+    ALONE_SECONDS,
     CAUTIOUS_AFTER,
     LEAST_COVERED,
     REFUSED_AFTER,
@@ -145,9 +146,9 @@ class Worker:
     def hold(self, *records: HeldRecord) -> None:
         self.order.add(claim(*records))
 
-    def choose(self) -> dict[int, int]:
+    def choose(self, now: float = 0.0) -> dict[int, int]:
         """Return the positions that are chosen, with how often their delivery will have begun."""
-        chosen = self.poison.choose(self.order, self.leases, lambda _: True, self.room)
+        chosen = self.poison.choose(self.order, self.leases, lambda _: True, self.room, now)
         return {each.position: begun for each, begun in chosen.items()}
 
     def send(self) -> list[HeldRecord]:
@@ -364,6 +365,26 @@ def test_a_record_that_goes_alone_waits_for_the_others_to_end() -> None:
     assert worker.choose() == {}
     worker.deliver(sent)
     assert worker.choose() == {21: 2}
+
+
+def test_a_record_that_goes_alone_waits_a_few_seconds_for_long_deliveries_and_no_more() -> None:
+    worker = Worker(lease(1), lease(2, suspect=21, begun=1))
+    worker.hold(record(1))
+    worker.order.take(1)  # a delivery that takes long
+    worker.hold(record(21, partition=2))
+    assert worker.choose(10.0) == worker.choose(10.0 + ALONE_SECONDS - 0.1) == {}
+    assert not worker.poison.may_send(record(5, partition=3))
+    assert worker.choose(10.0 + ALONE_SECONDS) == {21: 2}
+
+
+def test_others_wait_a_few_seconds_for_a_long_delivery_that_goes_alone_and_no_more() -> None:
+    worker = Worker(lease(1, suspect=1, begun=1), lease(2))
+    worker.hold(record(1), record(11, partition=2))
+    assert positions(worker.send()) == [1]
+    assert worker.choose(ALONE_SECONDS - 0.1) == {}
+    assert not worker.poison.may_send(record(5, partition=3))
+    assert worker.choose(ALONE_SECONDS) == {11: 1}
+    assert worker.poison.may_send(record(5, partition=3))
 
 
 @pytest.mark.parametrize("max_crashes", [1, 2, 3, 5])
