@@ -273,3 +273,10 @@ async def test_a_worker_that_is_frozen_before_its_commit_locks_its_leases_no_lon
 
         await eventually(bob_has_all)
         await frozen.invalidate()
+
+
+async def test_connections_of_a_relay_say_whose_they_are_unless_the_application_has(
+    desk: Desk,
+) -> None:
+    [row] = await desk.sql("SELECT current_setting('application_name') AS name")
+    assert row.name == "postroom suite_outbox"
