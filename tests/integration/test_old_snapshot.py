@@ -4,10 +4,9 @@ PostgreSQL keeps every dead row, and its entries in indexes, that a snapshot may
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from functools import partial
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import MetaData, NullPool, text
@@ -23,8 +22,7 @@ from postroom import (
     UntypedEvent,
 )
 from tests.support.bulk import KEYS, Bulk
-from tests.support.postgres import temporary_database
-from tests.support.services import service_url
+from tests.support.never_vacuumed import never_vacuumed
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
@@ -77,21 +75,9 @@ class Counter:
 
 
 @pytest.fixture
-def snapped_url() -> Iterator[str]:
-    server = service_url("POSTROOM_TEST_POSTGRES_URL")
-    with temporary_database(server, f"postroom_snapshot_{uuid4().hex[:12]}") as url:
-        yield url.set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)
-
-
-@pytest.fixture
-async def engine(snapped_url: str) -> AsyncIterator[AsyncEngine]:
-    engine = create_async_engine(snapped_url)
-    async with engine.begin() as connection:
-        await connection.run_sync(outbox.create_tables)
-        for table in outbox.tables:
-            await connection.execute(text(f"ALTER TABLE {table} SET (autovacuum_enabled = false)"))
-    yield engine
-    await engine.dispose()
+async def engine() -> AsyncIterator[AsyncEngine]:
+    async with never_vacuumed(outbox) as engine:
+        yield engine
 
 
 # -- pages
@@ -121,14 +107,14 @@ async def nobody_works(engine: AsyncEngine) -> bool:
 
 
 async def test_a_snapshot_that_is_held_open_makes_deliveries_hardly_more_expensive(
-    engine: AsyncEngine, snapped_url: str
+    engine: AsyncEngine,
 ) -> None:
     bulk = Bulk(outbox, engine)
     await bulk.set_aside("key")
     await cost_of_a_part(engine, bulk)
     await bulk.run("ANALYZE")
     usual = max([await cost_of_a_part(engine, bulk) for _ in range(2)])
-    reader = create_async_engine(snapped_url, poolclass=NullPool, isolation_level="REPEATABLE READ")
+    reader = create_async_engine(engine.url, poolclass=NullPool, isolation_level="REPEATABLE READ")
     async with reader.connect() as snapshot:
         await snapshot.execute(text("SELECT 1 FROM snapped LIMIT 1"))
         costs = [await cost_of_a_part(engine, bulk) for _ in range(PARTS)]

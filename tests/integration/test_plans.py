@@ -4,20 +4,18 @@ A burst of records comes to an outbox in some state, and a relay delivers it. Po
 rows that sequential scans read; autovacuum is off, so that statistics are as a test leaves them.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from functools import partial
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import MetaData, text
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay, RetrySchedule
 from postroom.testing import RecordingPublisher
 from tests.support.bulk import KEYS, Bulk
-from tests.support.postgres import temporary_database
-from tests.support.services import service_url
+from tests.support.never_vacuumed import never_vacuumed
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
@@ -45,21 +43,9 @@ SCANNED = "SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'planned
 
 
 @pytest.fixture
-def planned_url() -> Iterator[str]:
-    server = service_url("POSTROOM_TEST_POSTGRES_URL")
-    with temporary_database(server, f"postroom_plans_{uuid4().hex[:12]}") as url:
-        yield url.set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)
-
-
-@pytest.fixture
-async def engine(planned_url: str) -> AsyncIterator[AsyncEngine]:
-    engine = create_async_engine(planned_url)
-    async with engine.begin() as connection:
-        await connection.run_sync(outbox.create_tables)
-        for table in outbox.tables:
-            await connection.execute(text(f"ALTER TABLE {table} SET (autovacuum_enabled = false)"))
-    yield engine
-    await engine.dispose()
+async def engine() -> AsyncIterator[AsyncEngine]:
+    async with never_vacuumed(outbox) as engine:
+        yield engine
 
 
 # -- states

@@ -108,7 +108,7 @@ class MemoryPublisher:
     def outage(self) -> str | None:
         """Why nothing can be delivered at the moment; set it to see what the relay does then.
 
-        Set it in the relay's event loop: the relay is told at once.
+        Set it in the relay's event loop. The relay then pauses or resumes at once.
         """
         return self._outage
 

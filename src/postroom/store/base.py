@@ -41,7 +41,7 @@ class Poll:
 
     leases: tuple[Lease, ...] = ()
     waiting: int = 0
-    """How many partitions have work, whoever holds them."""
+    """How many partitions have work, those of other workers included."""
     share: int = PARTITIONS
     """How many partitions the worker should hold, so that others can take the rest."""
     next_due: timedelta | None = None
@@ -110,7 +110,7 @@ class Attempt:
 class Settlement:
     """The results of deliveries.
 
-    Delivered records are written whoever holds the lease now. The rest is written only under the
+    A delivery is written even if the worker has lost its lease. The rest is written only under the
     lease that the delivery began under. A worker that is not sure of its lease sets `blocks_key`
     on a delivered record, because the next holder may have blocked the key.
     """

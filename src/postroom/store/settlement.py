@@ -30,7 +30,7 @@ class Settlements:
         self._database = database
         self._blocked_keys = blocked_keys
         n, sql = database, database.sql
-        # A fact, whoever holds the lease now.
+        # Written even if the worker has lost its lease: the record has been delivered.
         delivered = text(f"""UPDATE {n.records} SET status = 'published', ready = false,
             due_at = NULL, error_message = NULL, updated_at = {sql.now},
             published_at = coalesce(published_at, {sql.now})
