@@ -55,8 +55,8 @@ outbox = Outbox(MetaData(), table="snapped", record=SnappedRecord)
 class Counter:
     """Takes everything, and counts it."""
 
-    max_batch = 100
-    max_in_flight = 1000
+    max_batch = 25
+    max_in_flight = 25  # so that there are many claims
 
     def __init__(self) -> None:
         self.count = 0
