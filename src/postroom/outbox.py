@@ -18,8 +18,8 @@ from postroom.capture.wakeup import Callback, CommitSignal
 from postroom.errors import ConfigurationError
 from postroom.events.registry import EventRegistry, default_registry
 from postroom.record import OutboxRecord
-from postroom.store.schema import check_schema, upgrade_schema
-from postroom.store.table import define_tables
+from postroom.tables.check import check_schema, upgrade_schema
+from postroom.tables.tables import define_tables
 
 OUTBOX = "postroom.outbox"
 Ordering = Literal["strict", "relaxed"]

@@ -12,8 +12,8 @@ from sqlalchemy import Connection, MetaData, create_engine, func, insert, select
 from sqlalchemy.pool import NullPool
 
 from postroom.errors import SchemaError
-from postroom.store.schema import schema_drift, upgrade_schema
-from postroom.store.table import define_tables
+from postroom.tables.check import schema_drift, upgrade_schema
+from postroom.tables.tables import define_tables
 from tests.support.private_schema import private_schema
 
 pytestmark = [

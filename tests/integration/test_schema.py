@@ -11,8 +11,9 @@ from sqlalchemy.pool import NullPool
 from sqlalchemy.schema import CreateSchema, DropSchema
 
 from postroom.errors import SchemaError
-from postroom.store.schema import check_schema, drop_tables, schema_drift, upgrade_schema
-from postroom.store.table import OutboxTables, define_tables
+from postroom.tables.check import check_schema, schema_drift, upgrade_schema
+from postroom.tables.ddl import drop_all
+from postroom.tables.tables import OutboxTables, define_tables
 
 pytestmark = pytest.mark.requirement("E11")
 
@@ -91,8 +92,8 @@ def test_a_schema_of_its_own_is_created_upgraded_and_left_behind(
     connection.exec_driver_sql(f"DROP INDEX {schema}.ix_outbox_events_due")
     upgrade_schema(connection, tables)
     check_schema(connection, tables)
-    drop_tables(connection, tables)
-    drop_tables(connection, tables)
+    for statement in [*drop_all(tables), *drop_all(tables)]:
+        connection.execute(statement)
     assert inspect(connection).get_table_names(schema=schema) == []
     assert inspect(connection).has_schema(str(schema))
 

@@ -13,9 +13,9 @@ from alembic.operations import MigrateOperation, Operations
 from alembic.util import DispatchPriority, PriorityDispatchResult
 from sqlalchemy import Column, MetaData
 
-from postroom.store.ddl import create_all, drop_all
-from postroom.store.schema import upgrade_schema
-from postroom.store.table import OutboxTables, define_tables
+from postroom.tables.check import upgrade_schema
+from postroom.tables.ddl import create_all, drop_all
+from postroom.tables.tables import OutboxTables, define_tables
 
 
 def upgrade_outbox(table: str = "outbox", *, schema: str | None = None) -> None:

@@ -32,7 +32,7 @@ from postroom.store.errors import (
 )
 from postroom.store.postgres import PostgresDialect
 from postroom.store.sqlite import SQLiteDialect
-from postroom.store.table import OutboxTables
+from postroom.tables.tables import OutboxTables
 
 logger = logging.getLogger("postroom.store")
 

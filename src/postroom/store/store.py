@@ -16,9 +16,9 @@ from postroom.store.cleaning import Cleaning
 from postroom.store.database import LEASE, Database, as_rows, keys_of, no_shift
 from postroom.store.leases import Leases
 from postroom.store.rows import moment
-from postroom.store.schema import check_schema
 from postroom.store.settlement import Settlements
-from postroom.store.table import OutboxTables
+from postroom.tables.check import check_schema
+from postroom.tables.tables import OutboxTables
 
 
 class Store:

@@ -21,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.pool import NullPool
 
 from postroom import Outbox, OutboxRecord
-from postroom.store.schema import schema_drift
+from postroom.tables.check import schema_drift
 
 
 @dataclass(kw_only=True)

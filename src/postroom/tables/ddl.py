@@ -15,7 +15,7 @@ from sqlalchemy.schema import (
     SetTableComment,
 )
 
-from postroom.store.table import OutboxTables
+from postroom.tables.tables import OutboxTables
 
 
 def create_all(tables: OutboxTables, dialect: Dialect) -> Iterator[ExecutableDDLElement]:

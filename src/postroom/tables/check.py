@@ -1,4 +1,4 @@
-"""Checks the outbox tables of a database against their definition; creates, upgrades, drops them.
+"""Checks the outbox tables of a database against their definition; creates and upgrades them.
 
 The check compares what the outbox needs to work: tables, columns, NOT NULL, index names, the unique
 id and the generated position. Types, defaults and the columns of indexes are left to Alembic.
@@ -13,8 +13,8 @@ from sqlalchemy.engine.interfaces import ReflectedColumn, ReflectedIndex
 from sqlalchemy.schema import CreateIndex, CreateSchema, ExecutableDDLElement
 
 from postroom.errors import SchemaError
-from postroom.store.ddl import add_column, can_be_added, create_table, drop_all, indexes
-from postroom.store.table import OutboxTables
+from postroom.tables.ddl import add_column, can_be_added, create_table, indexes
+from postroom.tables.tables import OutboxTables
 
 AUTOGENERATE = "`alembic revision --autogenerate` writes the migration."
 
@@ -52,12 +52,6 @@ def upgrade_schema(connection: Connection, tables: OutboxTables) -> None:
     for each in drift:
         for statement in each.repair or ():
             connection.execute(statement)
-
-
-def drop_tables(connection: Connection, tables: OutboxTables) -> None:
-    """Drop the tables with their rows. The schema stays."""
-    for statement in drop_all(tables):
-        connection.execute(statement)
 
 
 class _Comparison:

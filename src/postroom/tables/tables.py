@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from postroom.capture.commit_order import Position
 from postroom.record import Status
-from postroom.store.types import UtcDateTime, json_document
+from postroom.tables.types import UtcDateTime, json_document
 
 # Storage parameters of PostgreSQL. Claims and the clean-up pass over dead rows until a vacuum
 # removes them: by default when 20 % are dead, most of a day's records if a week of them is kept.
