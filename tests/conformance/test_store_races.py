@@ -3,17 +3,18 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
 import pytest_asyncio
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from postroom.record import PARTITIONS, Key
 from postroom.store.base import Poll, Settlement
 from postroom.store.blocked_keys import BlockedKeys
 from postroom.store.errors import database_outage
-from postroom.store.polling import postgres_poll
 from tests.conformance.store.desk import (
     LEASE,
     MINUTE,
@@ -137,7 +138,7 @@ async def test_what_is_parked_while_its_gate_is_skipped_is_not_left_behind(desk:
     await desk.fail("a1")
     tokens = tokens_of(await desk.poll())
     [row] = await desk.sql("SELECT position FROM suite_outbox WHERE event_type = 'a1'")
-    async with desk.store.database.sql.transaction(desk.engine) as skipping:
+    async with desk.store.database.transaction() as skipping:
         await desk.store.blocked_keys.release(skipping, [_key("a")], [row.position])
         claiming = asyncio.create_task(desk.store.claims.claim(tokens, depth=10))
         await waiter_is_blocked(desk)
@@ -256,23 +257,15 @@ async def test_a_worker_that_is_frozen_before_its_commit_locks_its_leases_no_lon
     await fill(desk)
     second = timedelta(seconds=1)
     store = desk.another_store(lease=second)
-    poll = {
-        "worker": "ann",
-        "busy": "{}",
-        "surplus": "{}",
-        "take": True,
-        "lease": 1.0,
-        "shift": 0.0,
-    }
-    async with desk.engine.connect() as frozen:
-        await frozen.execute(postgres_poll(store.database), poll)  # and it gets no further
+    with suppress(DBAPIError):  # what the server answers when it has ended the transaction
+        async with store.database.transaction() as run:
+            await run(text("UPDATE suite_outbox_leases SET token = token + 1"))  # and no further
 
-        async def bob_has_all() -> bool:
-            poll = await desk.store.leases.poll("bob", lease=second)
-            return len(poll.leases) == PARTITIONS
+            async def bob_has_all() -> bool:
+                poll = await desk.store.leases.poll("bob", lease=second)
+                return len(poll.leases) == PARTITIONS
 
-        await eventually(bob_has_all)
-        await frozen.invalidate()
+            await eventually(bob_has_all)
 
 
 async def test_connections_of_a_relay_say_whose_they_are_unless_the_application_has(

@@ -16,7 +16,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from postroom import Outbox, OutboxRecord
 from postroom.record import PARTITIONS, Key
 from postroom.store.database import as_rows
-from postroom.store.polling import postgres_poll
 from postroom.store.store import Store
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
@@ -140,12 +139,12 @@ async def plans(database: Engine, store: Store) -> dict[str, dict[str, Any]]:
     run(database, "VACUUM cost_outbox_leases, cost_outbox_workers")
     keys = [Key("cost", f"ready{number}") for number in range(1, KEYS + 1)]
     partitions = as_rows({"partition": each, "floor": 0} for each in range(PARTITIONS))
-    poll = {"worker": "ann", "busy": "{}", "surplus": "{}", "lease": 30.0, "take": True}
     window = {"partitions": partitions, "depth": DEPTH, "held": "{}"}
-    look_up = store.blocked_keys._look_up
+    look, look_up = store.leases._look, store.blocked_keys._look_up
+    ann = {"worker": "ann", "presence": 5.0}
     async with store.database.engine.connect() as connection:
         return {
-            "poll": await explain(connection, postgres_poll(store.database), **poll),
+            "poll": await explain(connection, look, busy="{}", **ann),
             "window": await explain(connection, store.claims._ready_and_due, **window),
             "gates": await explain(connection, look_up, keys=as_rows(keys)),
         }

@@ -62,7 +62,7 @@ class Inbox:
         """Forget what was received longer ago than this, in batches; tell how many notes."""
         if older_than < timedelta(0):
             raise InboxError(f"older_than is {older_than}. It is an age: 0 or more.")
-        return await self._inbox.clean(engine, older_than)
+        return await self._inbox.clean(engine.dialect, older_than, engine.begin)
 
 
 def _checked(what: str, text: str) -> str:

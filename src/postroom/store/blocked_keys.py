@@ -4,15 +4,14 @@
 order: the rows of blocked keys (by key), records (by position), leases.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from postroom.record import Key
 from postroom.store.base import HeldRecord
-from postroom.store.database import Database, as_rows, key_of
+from postroom.store.database import Database, Run, as_rows, key_of, within_partition
 
 KEY = {"aggregate_type": "text", "aggregate_id": "text"}
 BLOCKING = {**KEY, "position": "bigint"}
@@ -29,7 +28,7 @@ class BlockedKeys:
     """How many parked records of a key are released at a time."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
         n, sql = database, database.sql
         keys, blocking = sql.rows("keys", KEY), sql.rows("blocking", BLOCKING)
         same = "b.aggregate_type = keys.aggregate_type AND b.aggregate_id = keys.aggregate_id"
@@ -40,10 +39,6 @@ class BlockedKeys:
             AND r.aggregate_id = keys.aggregate_id LIMIT 1"""
         self._look_up = text(f"""SELECT w.aggregate_type, w.aggregate_id, w.position
             FROM {sql.each(keys, n.blocked, one)}""")
-        # The same, unchanged until the commit.
-        self._keep = text(f"""SELECT b.aggregate_type, b.aggregate_id, b.position
-            FROM {n.blocked} b WHERE EXISTS (SELECT 1 FROM {keys} WHERE {same})
-            ORDER BY b.aggregate_type, b.aggregate_id {sql.share_lock}""")
         # The same, locked, and whether the blocking record is settled or gone.
         self._lock = text(f"""SELECT b.aggregate_type, b.aggregate_id, b.position, NOT EXISTS (
                 SELECT 1 FROM {n.records} r WHERE r.position = b.position
@@ -52,8 +47,7 @@ class BlockedKeys:
             ORDER BY b.aggregate_type, b.aggregate_id {sql.lock and f"{sql.lock} OF b"}""")
 
         # Park later records far ahead, so that each is met once.
-        ahead = """r.ready AND (r.partition, r.position) > (partitions.partition, 0)
-            AND r.partition <= partitions.partition ORDER BY r.partition, r.position LIMIT :ahead"""
+        ahead = f"r.ready AND {within_partition('partitions', '0')} LIMIT :ahead"
         partitions = sql.rows("partitions", {"partition": "smallint"})
         self._park = text(
             f"""UPDATE {n.records} SET ready = false WHERE position {
@@ -84,54 +78,48 @@ class BlockedKeys:
             sql.within(f"SELECT w.position FROM {sql.each(keys, n.records, parked)}")
         }
             RETURNING position, coalesce(aggregate_type, '') AS aggregate_type, aggregate_id""")
-        # The last record released blocks its key from now on; a key without one is not blocked.
-        self._move = text(f"""UPDATE {n.blocked} AS b SET position = blocking.position
-            FROM {blocking} WHERE b.aggregate_type = blocking.aggregate_type
-                AND b.aggregate_id = blocking.aggregate_id""")
+        # A key of which nothing is parked is not blocked any more.
         self._unblock = text(f"""DELETE FROM {n.blocked} AS b
             WHERE EXISTS (SELECT 1 FROM {keys} WHERE {same})""")
 
-    async def look_up(self, connection: AsyncConnection, keys: Collection[Key]) -> dict[Key, int]:
+    async def look_up(self, run: Run, keys: Collection[Key]) -> dict[Key, int]:
         """Return the positions of the records that block some keys, by key."""
         if not keys:
             return {}
-        rows = await self._database.run(connection, self._look_up, keys=as_rows(keys))
-        return _by_key(rows)
+        rows = await run(self._look_up, keys=as_rows(keys))
+        return {key_of(row): row.position for row in rows}
 
-    async def park(self, connection: AsyncConnection, followers: Collection[HeldRecord]) -> None:
+    async def park(self, run: Run, followers: Collection[HeldRecord]) -> None:
         """Park up to 5,000 later records of the keys of these, so that claims skip them."""
-        keys = sorted({each.key for each in followers if each.key is not None})
-        if not keys:
-            return
+        keys = {each.key for each in followers if each.key is not None}
         # Read again, and locked: who releases a key would not see what is parked behind it.
-        rows = await self._database.run(connection, self._keep, keys=as_rows(keys))
-        blocked = _by_key(rows)
+        blocked = {key_of(row): row.position for row in await self.lock(run, keys)}
         still = [each for each in followers if each.key in blocked]
         if not still:
             return
-        await self._database.run(
-            connection,
+        await run(
             self._park,
             partitions=as_rows([{"partition": p} for p in {each.partition for each in still}]),
             blocking=_blocking(blocked),
             ahead=self.AHEAD,
         )
         due = [each.position for each in still if each.key and blocked[each.key] != each.position]
-        await self._database.run_at(connection, self._park_due, due)
+        await self.database.run_at(run, self._park_due, due)
 
-    async def lock(self, connection: AsyncConnection, keys: Collection[Key]) -> None:
-        """Lock the rows of some keys, before any record of theirs is locked."""
-        if keys:
-            await self._database.run(connection, self._lock, keys=as_rows(sorted(keys)))
+    async def lock(self, run: Run, keys: Collection[Key]) -> Sequence[Any]:
+        """Lock the rows of some keys, before any record of theirs is locked; return them."""
+        if not keys:
+            return ()
+        return (await run(self._lock, keys=as_rows(sorted(keys)))).all()
 
-    async def block(self, connection: AsyncConnection, blocking: Mapping[Key, int]) -> None:
+    async def block(self, run: Run, blocking: Mapping[Key, int]) -> None:
         """Have the later records of some keys wait for the records at these positions."""
         if blocking:
-            await self._database.run(connection, self._block, blocking=_blocking(blocking))
+            await run(self._block, blocking=_blocking(blocking))
 
     async def release(
         self,
-        connection: AsyncConnection,
+        run: Run,
         keys: Collection[Key],
         skipped: Collection[int] = (),
     ) -> None:
@@ -139,26 +127,17 @@ class BlockedKeys:
 
         The last one released blocks the key from then on. Without any, the key is unblocked.
         """
-        if not keys:
-            return
-        rows = await self._database.run(connection, self._lock, keys=as_rows(sorted(keys)))
+        rows = await self.lock(run, keys)
         passed = [key_of(row) for row in rows if row.settled or row.position in skipped]
         if not passed:
             return
-        released = await self._database.run(
-            connection, self._release, keys=as_rows(passed), batch=self.RELEASED
-        )
+        released = await run(self._release, keys=as_rows(passed), batch=self.RELEASED)
         last: dict[Key, int] = {}
         for row in released:
             last[key_of(row)] = max(row.position, last.get(key_of(row), 0))
-        if last:
-            await self._database.run(connection, self._move, blocking=_blocking(last))
+        await self.block(run, last)
         if done := [key for key in passed if key not in last]:
-            await self._database.run(connection, self._unblock, keys=as_rows(done))
-
-
-def _by_key(rows: Iterable[Any]) -> dict[Key, int]:
-    return {key_of(row): row.position for row in rows}
+            await run(self._unblock, keys=as_rows(done))
 
 
 def _blocking(positions: Mapping[Key, int]) -> str:

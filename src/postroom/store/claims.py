@@ -1,15 +1,23 @@
 """Claims: the records that may be sent now, read without a lock."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from postroom.record import Key, Status
 from postroom.store.base import Claim, HeldRecord
 from postroom.store.blocked_keys import BlockedKeys
-from postroom.store.database import Database, Dialect, as_rows
+from postroom.store.database import (
+    Database,
+    Dialect,
+    Run,
+    as_rows,
+    keys_of,
+    transaction,
+    within_partition,
+)
 from postroom.store.key_order import divide
 from postroom.store.rows import to_record
 
@@ -22,7 +30,7 @@ class Claims:
     """Claims records. A follower of a blocked key is met once: it is parked on the way."""
 
     def __init__(self, database: Database, blocked_keys: BlockedKeys) -> None:
-        self._database = database
+        self.database = database
         self._blocked_keys = blocked_keys
         n, sql = database, database.sql
         partitions = sql.rows("partitions", {"partition": "smallint", "floor": "bigint"})
@@ -64,20 +72,13 @@ class Claims:
 
         A floor is a position at or below which the caller knows that a partition has nothing new.
         """
-        values = {
-            "partitions": _partitions(tokens, floors or {}),
-            "depth": depth,
-            "held": self._database.sql.numbers(held),
-        }
-
-        async def work(connection: AsyncConnection) -> tuple[Sequence[Any], dict[Key, int]]:
-            found = await self._database.run(connection, self._ready_and_due, **values)
+        numbers, typed = self.database.sql.numbers(held), self.database.sql.typed
+        partitions = _partitions(tokens, floors or {})
+        async with self.database.transaction(snapshot=True) as run:
+            found = await run(self._ready_and_due, partitions=partitions, depth=depth, held=numbers)
             rows = sorted({row.position: row for row in found}.values(), key=_position)
-            keys = _keys(rows) if rows and rows[0].any_blocked else []
-            return rows, await self._blocked_keys.look_up(connection, keys)
-
-        rows, blocked = await self._database.read(work)
-        typed = self._database.sql.typed
+            keys = keys_of(rows) if rows and rows[0].any_blocked else []
+            blocked = await self._blocked_keys.look_up(run, keys)
         pending = [row for row in rows if row.status == Status.PENDING]
         records = [to_record(row, tokens[row.partition], typed=typed) for row in pending]
         was_due = {row.position for row in pending if row.was_due}
@@ -85,7 +86,9 @@ class Claims:
         done = [row.position for row in rows if row.status != Status.PENDING]
         if done or followers:
             await self._set_aside(done, followers)
-        more = _full_partitions(rows, depth) | {each.partition for each in followers}
+        counts = Counter(row.partition for row in rows)
+        full = {partition for partition, count in counts.items() if count >= depth}
+        more = full | {each.partition for each in followers}
         reached = {row.partition: row.position for row in rows if not row.was_due}
         return Claim(records=tuple(passing), more=frozenset(more), reached=reached)
 
@@ -93,35 +96,22 @@ class Claims:
         self, partitions: Collection[int], keys: Collection[Key], held: Collection[int]
     ) -> set[int]:
         """Return the partitions in which other keys wait behind these."""
-        values = {
-            "partitions": _partitions(partitions, {}),
-            "keys": as_rows(keys),
-            "held": self._database.sql.numbers(held),
-            "ahead": self._blocked_keys.AHEAD,
-        }
-
-        async def work(connection: AsyncConnection) -> set[int]:
-            rows = await self._database.run(connection, self._crowded, **values)
+        async with self.database.transaction(snapshot=True) as run:
+            rows = await run(
+                self._crowded,
+                partitions=_partitions(partitions, {}),
+                keys=as_rows(keys),
+                held=self.database.sql.numbers(held),
+                ahead=self._blocked_keys.AHEAD,
+            )
             return {row.partition for row in rows if row.others_wait}
 
-        return await self._database.read(work)
-
-    async def _set_aside(self, done: Collection[int], followers: Collection[HeldRecord]) -> None:
-        async def work(connection: AsyncConnection) -> None:
-            await self._blocked_keys.park(connection, followers)
-            await self._database.run_at(connection, self._take_out, done)
-
-        await self._database.write(work)
-
-
-def within_partition(source: str, floor: str) -> str:
-    """Write the condition that reads a partition in order, from the index that is made for it.
-
-    As a range the partition is part of the order, which the primary key cannot give. With an `=`
-    the planner may walk that instead, through everything that was ever delivered.
-    """
-    return f"""(r.partition, r.position) > ({source}.partition, {floor})
-        AND r.partition <= {source}.partition ORDER BY r.partition, r.position"""
+    @transaction
+    async def _set_aside(
+        self, run: Run, done: Collection[int], followers: Collection[HeldRecord]
+    ) -> None:
+        await self._blocked_keys.park(run, followers)
+        await self.database.run_at(run, self._take_out, done)
 
 
 def _columns(sql: Dialect) -> str:
@@ -139,17 +129,3 @@ def _partitions(partitions: Collection[int], floors: Mapping[int, int]) -> str:
 
 def _position(row: Any) -> int:
     return int(row.position)
-
-
-def _keys(rows: Sequence[Any]) -> list[Key]:
-    return list(
-        {Key(r.aggregate_type or "", r.aggregate_id) for r in rows if r.aggregate_id is not None}
-    )
-
-
-def _full_partitions(rows: Sequence[Any], depth: int) -> set[int]:
-    """Return the partitions that as many rows came from as were asked for."""
-    counts: dict[int, int] = {}
-    for row in rows:
-        counts[row.partition] = counts.get(row.partition, 0) + 1
-    return {partition for partition, count in counts.items() if count >= depth}

@@ -1,16 +1,16 @@
 """Cleaning: delete what was delivered long ago, and repair what nobody would claim."""
 
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from postroom.record import PARTITIONS, key_hash
 from postroom.store.base import Cleaned
 from postroom.store.blocked_keys import PARKED, BlockedKeys
-from postroom.store.database import Database, as_rows, key_of, keys_of
-from postroom.store.inbox_notes import BATCH, InboxNotes
+from postroom.store.database import Database, Run, as_rows, key_of, keys_of, transaction
+from postroom.store.inbox_notes import InboxNotes
 
 INBOX_MEMORY: Final = timedelta(days=30)
 """How long inbox rows are kept at least: longer than a delivery can be repeated."""
@@ -20,12 +20,12 @@ class Cleaning:
     """Cleans and repairs, one worker at a time."""
 
     def __init__(self, database: Database, blocked_keys: BlockedKeys) -> None:
-        self._database = database
+        self.database = database
         self._blocked_keys = blocked_keys
         self._inbox = InboxNotes(database.tables.inbox)
         n, sql = database, database.sql
-        # Whether no other worker is cleaning; PostgreSQL only.
-        self._try_lock = text("SELECT pg_try_advisory_xact_lock(hashtext(:table), 0)")
+        # Whether no other worker is cleaning.
+        self._try_lock = text(sql.try_lock)
         # Some records in order, whether they are old, and whether they may be deleted.
         old = sql.after(":age")
         self._oldest = text(f"""SELECT position, created_at < {old} AS is_old,
@@ -66,64 +66,49 @@ class Cleaning:
         self._due_now = text(f"""UPDATE {n.records} SET due_at = {sql.now}, ready = false
             WHERE position {sql.among("positions")}""")
 
-    async def clean(self, older_than: timedelta, after: int, limit: int) -> Cleaned:
-        """See `Store.clean`."""
+    async def clean(self, *, older_than: timedelta, after: int = 0, limit: int = 1000) -> Cleaned:
+        """Look at some records after a position, and delete those delivered longer ago.
 
-        async def work(connection: AsyncConnection) -> tuple[int, int | None]:
-            if not await self._is_alone(connection):
-                return 0, None
-            values = {"age": -older_than.total_seconds(), "after": after, "limit": limit}
-            rows = (await self._database.run(connection, self._oldest, **values)).all()
-            deleted = [row.position for row in rows if row.deletable]
-            await self._database.run_at(connection, self._delete, deleted)
-            await self._database.run(connection, self._delete_workers)
-            more = len(rows) == limit and bool(rows[-1].is_old)
-            return len(deleted), rows[-1].position if more else None
+        Does nothing while another worker cleans up. At the end of a round, old inbox rows go too.
+        """
+        cleaned = await self._delete_old(older_than, after, limit)
+        if cleaned.last is None:
+            engine, memory = self.database.engine, max(older_than, INBOX_MEMORY)
+            begin = partial(self.database.sql.begin, engine, snapshot=False)
+            await self._inbox.clean(engine.dialect, memory, begin)
+        return cleaned
 
-        deleted, last = await self._database.write(work)
-        if last is None:
-            await self._clean_inbox(max(older_than, INBOX_MEMORY))
-        return Cleaned(deleted=deleted, last=last)
+    @transaction
+    async def _delete_old(self, run: Run, older_than: timedelta, after: int, limit: int) -> Cleaned:
+        if not await self._is_alone(run):
+            return Cleaned(deleted=0, last=None)
+        age = -older_than.total_seconds()
+        rows = (await run(self._oldest, age=age, after=after, limit=limit)).all()
+        deleted = [row.position for row in rows if row.deletable]
+        await self.database.run_at(run, self._delete, deleted)
+        await run(self._delete_workers)
+        more = len(rows) == limit and bool(rows[-1].is_old)
+        return Cleaned(deleted=len(deleted), last=rows[-1].position if more else None)
 
-    async def _clean_inbox(self, older_than: timedelta) -> None:
-        statement = self._inbox.delete_batch(self._database.engine.dialect, older_than)
-
-        async def work(connection: AsyncConnection) -> int:
-            return (await connection.execute(statement)).rowcount
-
-        while await self._database.write(work) == BATCH:
-            pass
-
-    async def repair(self) -> int:
-        """See `Store.repair`."""
-
-        async def work(connection: AsyncConnection) -> int:
-            if not await self._is_alone(connection):
-                return 0
-            return await self._repair(connection)
-
-        return await self._database.write(work)
-
-    async def _repair(self, connection: AsyncConnection) -> int:
-        run = self._database.run
-        stale = keys_of(await run(connection, self._stale_keys))
-        await self._blocked_keys.release(connection, stale)
-        outside = (await run(connection, self._outside, partitions=PARTITIONS)).all()
+    @transaction
+    async def repair(self, run: Run) -> int:
+        """Repair records that nobody would ever claim, as an edit by hand may leave them."""
+        if not await self._is_alone(run):
+            return 0
+        stale = keys_of(await run(self._stale_keys))
+        await self._blocked_keys.release(run, stale)
+        outside = (await run(self._outside, partitions=PARTITIONS)).all()
         right = as_rows({"at": row.position, "partition_": _partition(row)} for row in outside)
-        await run(connection, self._set_partition, right_partitions=right)
-        timeless = (await run(connection, self._set_due)).rowcount
-        orphans = (await run(connection, self._orphans)).all()
+        await run(self._set_partition, right_partitions=right)
+        timeless = (await run(self._set_due)).rowcount
+        orphans = (await run(self._orphans)).all()
         keyed = [row for row in orphans if row.aggregate_id is not None]
-        await self._blocked_keys.block(connection, {key_of(row): row.position for row in keyed})
-        positions = [row.position for row in orphans]
-        await self._database.run_at(connection, self._due_now, positions)
+        await self._blocked_keys.block(run, {key_of(row): row.position for row in keyed})
+        await self.database.run_at(run, self._due_now, [row.position for row in orphans])
         return len(outside) + timeless + len(stale) + len(orphans)
 
-    async def _is_alone(self, connection: AsyncConnection) -> bool:
-        if not self._database.sql.shares_work:
-            return True
-        name = {"table": f"postroom {self._database.records}"}
-        return bool(await connection.scalar(self._try_lock, name))
+    async def _is_alone(self, run: Run) -> bool:
+        return bool((await run(self._try_lock, table=f"postroom {self.database.records}")).scalar())
 
 
 def _partition(row: Any) -> int:

@@ -4,40 +4,26 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterable,
-    Sequence,
-)
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from functools import partial, wraps
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import CursorResult, Engine, Row, Table, TextClause
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from postroom.errors import ConfigurationError
 from postroom.record import Key
-from postroom.store.errors import (
-    LOCKED,
-    POOLER_REMEDY,
-    POOLER_STATES,
-    describe,
-    is_conflict,
-    sql_state,
-)
+from postroom.store.errors import LOCKED, describe, is_conflict, pooler_explained, sql_state
 from postroom.store.postgres import PostgresDialect
 from postroom.store.sqlite import SQLiteDialect
 from postroom.tables.tables import OutboxTables
 
 logger = logging.getLogger("postroom.store")
 
+P = ParamSpec("P")
 T = TypeVar("T")
-Work = Callable[[AsyncConnection], Awaitable[T]]
 Dialect = PostgresDialect | SQLiteDialect
 LEASE: Final = timedelta(seconds=10)
 """The default lease; every transaction ends by itself within it."""
@@ -47,9 +33,10 @@ ATTEMPTS: Final = 5
 """How often a transaction is tried that conflicts with another one."""
 
 
-def no_shift() -> timedelta:
-    """Return that the database's clock is right."""
-    return timedelta()
+class Run(Protocol):
+    """Runs a statement in a transaction that has begun, with these values and the clock's."""
+
+    async def __call__(self, statement: TextClause, /, **values: Any) -> CursorResult[Any]: ...
 
 
 class Database:
@@ -61,7 +48,7 @@ class Database:
         tables: OutboxTables,
         *,
         lease: timedelta = LEASE,
-        shift: Callable[[], timedelta] = no_shift,
+        shift: Callable[[], timedelta] = timedelta,
     ) -> None:
         self.engine = engine
         self.tables = tables
@@ -70,14 +57,35 @@ class Database:
         self.records, self.leases = self._name(tables.records), self._name(tables.leases)
         self.workers, self.blocked = self._name(tables.workers), self._name(tables.blocked_keys)
 
-    async def write(self, work: Work[T]) -> T:
+    @asynccontextmanager
+    async def transaction(self, *, snapshot: bool = False) -> AsyncIterator[Run]:
+        """Begin a transaction. A snapshot only reads, one moment of the database."""
+        with pooler_explained():
+            async with self.sql.begin(self.engine, snapshot=snapshot) as connection:
+                yield partial(self._run, connection)
+
+    async def fetch(self, statement: TextClause, **values: Any) -> list[Row[Any]]:
+        """Run one statement in a transaction of its own; return its rows."""
+
+        async def work(run: Run) -> list[Row[Any]]:
+            result = await run(statement, **values)
+            return list(result) if result.returns_rows else []
+
+        return await self.transact(work)
+
+    async def transact(self, work: Callable[[Run], Awaitable[T]]) -> T:
         """Do some work in a transaction, again if it conflicts with another transaction.
 
         Not if it has waited for a lock already, for as long as a transaction may.
         """
+
+        async def attempt() -> T:
+            async with self.transaction() as run:
+                return await work(run)
+
         for attempts_left in range(ATTEMPTS - 1, -1, -1):
             try:
-                return await self._do(self.sql.transaction, work)
+                return await (finish(attempt()) if self.sql.shielded else attempt())
             except Exception as error:
                 if not attempts_left or not is_conflict(error) or sql_state(error) == LOCKED:
                     raise
@@ -85,62 +93,15 @@ class Database:
                 await asyncio.sleep(random.uniform(0, 0.1))  # noqa: S311 - not a secret
         raise AssertionError  # the last attempt returns or raises
 
-    async def read(self, work: Work[T]) -> T:
-        """Do some work in a transaction that reads one moment of the database."""
-        return await self._do(self.sql.snapshot, work)
-
-    async def fetch(self, statement: TextClause, **values: Any) -> Sequence[Row[Any]]:
-        """Run one statement in a transaction of its own; return its rows."""
-
-        async def work(connection: AsyncConnection) -> Sequence[Row[Any]]:
-            result = await self.run(connection, statement, **values)
-            return result.all() if result.returns_rows else ()
-
-        return await self.write(work)
-
-    async def inspect(self, work: Work[T]) -> T:
-        """Do some work in a transaction without settings of ours.
-
-        asyncpg looks up types that it does not know, and would leave jit=off with the connection.
-        """
-        return await self._do(self._plain, work)
-
-    @asynccontextmanager
-    async def _plain(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-        await self.sql.prepare(engine)
-        async with engine.begin() as connection:
-            yield connection
-
-    async def run(
-        self, connection: AsyncConnection, statement: TextClause, **values: Any
-    ) -> CursorResult[Any]:
-        """Run a statement with these values and the clock's."""
-        clock = self.sql.clock(self._shift())
-        return await connection.execute(statement, {**clock, **values})
-
-    async def run_at(
-        self, connection: AsyncConnection, statement: TextClause, positions: Collection[int]
-    ) -> None:
+    async def run_at(self, run: Run, statement: TextClause, positions: Collection[int]) -> None:
         """Run a statement about the records at some positions, if there are any."""
         if positions:
-            numbers = self.sql.numbers(sorted(positions))
-            await self.run(connection, statement, positions=numbers)
+            await run(statement, positions=self.sql.numbers(sorted(positions)))
 
-    async def _do(
-        self,
-        begin: Callable[[AsyncEngine], AbstractAsyncContextManager[AsyncConnection]],
-        work: Work[T],
-    ) -> T:
-        async def transact() -> T:
-            try:
-                async with begin(self.engine) as connection:
-                    return await work(connection)
-            except Exception as error:
-                if sql_state(error) in POOLER_STATES:
-                    raise ConfigurationError(POOLER_REMEDY) from error
-                raise
-
-        return await (finish(transact()) if self.sql.shielded else transact())
+    async def _run(
+        self, connection: AsyncConnection, statement: TextClause, /, **values: Any
+    ) -> CursorResult[Any]:
+        return await connection.execute(statement, {**self.sql.clock(self._shift()), **values})
 
     def _name(self, table: Table) -> str:
         """Return a table's name, quoted as the database wants it."""
@@ -148,6 +109,30 @@ class Database:
         # A driver that wants % doubled has text() do that once more.
         percent = "%%" if getattr(preparer, "_double_percents", False) else "%"
         return preparer.format_table(table).replace(percent, "%").replace(":", r"\:")
+
+
+class HasDatabase(Protocol):
+    """A part of the store."""
+
+    database: Database
+
+
+S = TypeVar("S", bound=HasDatabase)
+
+
+def transaction(
+    method: Callable[Concatenate[S, Run, P], Awaitable[T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Have each call of a method be a transaction: the method gets `run`, callers do not give it.
+
+    It is called again if the transaction conflicts with another one.
+    """
+
+    @wraps(method)
+    async def call(self: S, /, *args: P.args, **options: P.kwargs) -> T:
+        return await self.database.transact(lambda run: method(self, run, *args, **options))
+
+    return call
 
 
 def dialect_of(engine: AsyncEngine, tables: OutboxTables, lease: timedelta) -> Dialect:
@@ -189,6 +174,16 @@ async def finish(work: Coroutine[Any, Any, T]) -> T:
         if not task.cancelled():
             task.exception()  # which would be reported as never looked at
         raise
+
+
+def within_partition(source: str, floor: str) -> str:
+    """Write the condition that reads a partition in order, from the index that is made for it.
+
+    As a range the partition is part of the order, which the primary key cannot give. With an `=`
+    the planner may walk that instead, through everything that was ever delivered.
+    """
+    return f"""(r.partition, r.position) > ({source}.partition, {floor})
+        AND r.partition <= {source}.partition ORDER BY r.partition, r.position"""
 
 
 def key_of(row: Any) -> Key:

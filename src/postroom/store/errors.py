@@ -1,11 +1,13 @@
 """What an error of the database means: an outage, a lock, a pooler in between, or a mistake."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from postroom.errors import error_text
+from postroom.errors import ConfigurationError, error_text
 
 LASTING: Final = ("0A", "21", "22", "23", "26", "2F", "42", "44", "P0")
 """The classes of PostgreSQL's states that refuse a statement, with P0 for what triggers raise.
@@ -64,6 +66,17 @@ def describe(error: BaseException) -> str:
     if "cannot switch to state" in text or "another operation is in progress" in text:
         return "the connection broke in the middle of a statement"
     return STATES.get(sql_state(error), text)
+
+
+@contextmanager
+def pooler_explained() -> Iterator[None]:
+    """Raise ConfigurationError, with the remedy, where PgBouncer mixes up statements."""
+    try:
+        yield
+    except Exception as error:
+        if sql_state(error) in POOLER_STATES:
+            raise ConfigurationError(POOLER_REMEDY) from error
+        raise
 
 
 def _is_mistake(error: DBAPIError) -> bool:

@@ -1,5 +1,7 @@
 """Notes of the inbox: which consumer has received which message."""
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any, Final
 
@@ -16,12 +18,13 @@ from sqlalchemy import (
     tuple_,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningInsert
 
 from postroom.errors import ConfigurationError
 
 BATCH: Final = 10_000
+Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 _INSERTS: Final = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 
 
@@ -34,7 +37,7 @@ class InboxNotes:
     def insert_once(self, dialect: Dialect) -> ReturningInsert[Any]:
         """Insert a note unless there is one; a row comes back for one that was inserted.
 
-        On PostgreSQL it waits for whoever is inserting the same one, and goes by how that ends.
+        On PostgreSQL it waits for the end of a transaction that inserts the same one.
         """
         insert: Any = _INSERTS.get(dialect.name)
         if insert is None:
@@ -50,7 +53,7 @@ class InboxNotes:
         """Select who has received a message."""
         return select(self.table.c.consumer).where(self.table.c.message_id == message_id)
 
-    def delete_batch(self, dialect: Dialect, older_than: timedelta) -> Delete:
+    def _delete_batch(self, dialect: Dialect, older_than: timedelta) -> Delete:
         """Delete a batch of the oldest notes; leave what others are deleting."""
         ours = tuple_(self.table.c.message_id, self.table.c.consumer)
         old = (
@@ -74,12 +77,12 @@ class InboxNotes:
         note = {"message_id": message_id, "consumer": consumer}
         return connection.execute(statement, note).first() is not None
 
-    async def clean(self, engine: AsyncEngine, older_than: timedelta) -> int:
+    async def clean(self, dialect: Dialect, older_than: timedelta, begin: Begin) -> int:
         """Delete notes by age, each batch in a transaction of its own; tell how many."""
-        statement = self.delete_batch(engine.dialect, older_than)
+        statement = self._delete_batch(dialect, older_than)
         deleted, batch = 0, BATCH
         while batch == BATCH:
-            async with engine.begin() as connection:
+            async with begin() as connection:
                 batch = (await connection.execute(statement)).rowcount
             deleted += batch
         return deleted

@@ -26,6 +26,7 @@ class PostgresDialect:
     share_lock = "FOR SHARE"
     lock = "FOR UPDATE"
     skip_locked = "FOR UPDATE SKIP LOCKED"
+    try_lock = "SELECT pg_try_advisory_xact_lock(hashtext(:table), 0)"
     typed = True
     """Whether a column holds only values of its type."""
     shares_work = True
@@ -55,7 +56,7 @@ class PostgresDialect:
     def install(self, engine: AsyncEngine) -> None:
         """Apply the settings to each connection that the relay's own engine makes.
 
-        A connection through PgBouncer is shared with the application: see `transaction`.
+        A connection through PgBouncer is shared with the application: see `begin`.
         """
 
         @event.listens_for(engine.sync_engine, "connect")
@@ -70,20 +71,10 @@ class PostgresDialect:
             connection.commit()
 
     @asynccontextmanager
-    async def transaction(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-        """Begin a transaction whose statements each see what is committed by then."""
-        async with self._begun(engine, "READ COMMITTED") as connection:
-            yield connection
-
-    @asynccontextmanager
-    async def snapshot(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-        """Begin a transaction that reads one moment of the database."""
-        async with self._begun(engine, "REPEATABLE READ") as connection:
-            yield connection
-
-    @asynccontextmanager
-    async def _begun(self, engine: AsyncEngine, isolation: str) -> AsyncIterator[AsyncConnection]:
+    async def begin(self, engine: AsyncEngine, *, snapshot: bool) -> AsyncIterator[AsyncConnection]:
+        """Begin a transaction that reads one moment, or whose statements each see the latest."""
         await self.prepare(engine)
+        isolation = "REPEATABLE READ" if snapshot else "READ COMMITTED"
         async with engine.execution_options(isolation_level=isolation).begin() as connection:
             if HAS_SETTINGS not in await _info(connection):
                 await connection.execute(text(self._set_config(local=True)))

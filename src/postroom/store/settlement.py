@@ -4,12 +4,11 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from postroom.record import Key, Status
 from postroom.store.base import Attempt, HeldRecord, Settlement, Verdict
 from postroom.store.blocked_keys import BlockedKeys
-from postroom.store.database import Database, as_rows
+from postroom.store.database import Database, Run, as_rows, transaction
 from postroom.store.rows import storable
 
 ATTEMPT = {
@@ -27,7 +26,7 @@ class Settlements:
     def __init__(
         self, database: Database, blocked_keys: BlockedKeys, *, keep_delivered: bool
     ) -> None:
-        self._database = database
+        self.database = database
         self._blocked_keys = blocked_keys
         n, sql = database, database.sql
         # Written even if the worker has lost its lease: the record has been delivered.
@@ -58,54 +57,46 @@ class Settlements:
             updated_at = {sql.now} FROM {sql.rows("attempts", ATTEMPT)}
             WHERE position = attempts.at AND {n.records}.status <> 'published'""")
 
-    async def settle(self, settlement: Settlement) -> list[Attempt]:
+    @transaction
+    async def settle(self, run: Run, settlement: Settlement) -> list[Attempt]:
         """Write how deliveries went; return the attempts that were written."""
-
-        async def work(connection: AsyncConnection) -> list[Attempt]:
-            return await self._settle(connection, settlement)
-
-        return await self._database.write(work)
-
-    async def locked(self, positions: Collection[int]) -> set[int]:
-        """Return the positions of records that another transaction has locked."""
-        numbers = self._database.sql.numbers(positions)
-        existing = await self._database.fetch(self._existing, positions=numbers)
-        unlocked = await self._database.fetch(self._unlocked, positions=numbers)
-        return {row.position for row in existing} - {row.position for row in unlocked}
-
-    async def _settle(self, connection: AsyncConnection, settlement: Settlement) -> list[Attempt]:
         delivered = settlement.delivered
         uncertain = [each.record for each in settlement.attempts] + settlement.slow
         if uncertain or any(each.blocks_key for each in delivered):
-            await self._blocked_keys.lock(connection, _keys(uncertain, _blocking(delivered)))
+            await self._blocked_keys.lock(run, _keys(uncertain, _blocking(delivered)))
             everything = _positions([*delivered, *uncertain])
-            await self._database.run_at(connection, self._lock_records, everything)
-        await self._database.run_at(connection, self._delivered, _positions(delivered))
-        await self._blocked_keys.release(connection, _keys(_blocking(delivered)))
-        held = await self._leases_held(connection, uncertain)
+            await self.database.run_at(run, self._lock_records, everything)
+        await self.database.run_at(run, self._delivered, _positions(delivered))
+        await self._blocked_keys.release(run, _keys(_blocking(delivered)))
+        held = await self._leases_held(run, uncertain)
         attempts = [each for each in settlement.attempts if _lease(each.record) in held]
         slow = [each for each in settlement.slow if _lease(each) in held]
         if attempts:
             rows = as_rows(map(_row, attempts))
-            await self._database.run(connection, self._not_delivered, attempts=rows)
+            await run(self._not_delivered, attempts=rows)
         blocking = [each.record for each in attempts if each.blocks_key] + slow
         await self._blocked_keys.block(
-            connection, {each.key: each.position for each in blocking if each.key is not None}
+            run, {each.key: each.position for each in blocking if each.key is not None}
         )
-        await self._blocked_keys.park(connection, slow)  # now: a fast one is soon delivered
+        await self._blocked_keys.park(run, slow)  # now: a fast one is soon delivered
         skipped = [each.record for each in attempts if not each.blocks_key]
-        await self._blocked_keys.release(connection, _keys(_blocking(skipped)), _positions(skipped))
+        await self._blocked_keys.release(run, _keys(_blocking(skipped)), _positions(skipped))
         return attempts
 
-    async def _leases_held(
-        self, connection: AsyncConnection, records: Collection[HeldRecord]
-    ) -> set[tuple[int, int]]:
+    async def locked(self, positions: Collection[int]) -> set[int]:
+        """Return the positions of records that another transaction has locked."""
+        numbers = self.database.sql.numbers(positions)
+        existing = await self.database.fetch(self._existing, positions=numbers)
+        unlocked = await self.database.fetch(self._unlocked, positions=numbers)
+        return {row.position for row in existing} - {row.position for row in unlocked}
+
+    async def _leases_held(self, run: Run, records: Collection[HeldRecord]) -> set[tuple[int, int]]:
         """Return the leases, of those that records were claimed under, that are valid still."""
         if not records:
             return set()
         leases = {_lease(each) for each in records}
         held = as_rows({"partition": partition, "token": token} for partition, token in leases)
-        rows = await self._database.run(connection, self._fence, held=held)
+        rows = await run(self._fence, held=held)
         return {(row.partition, row.token) for row in rows}
 
 

@@ -26,6 +26,7 @@ class SQLiteDialect:
     now = ":now"
     share_lock = ""
     lock = skip_locked = ""
+    try_lock = "SELECT 1"  # there is one writer
     typed = False
     shares_work = False
     shielded = True  # else the thread of a cancelled task may keep the write lock
@@ -51,15 +52,12 @@ class SQLiteDialect:
                     await asyncio.sleep(WAL_PAUSE / 1000)
 
     @asynccontextmanager
-    async def transaction(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-        """Take the write lock first: to ask for it after a read may be refused."""
-        async with _begun(engine, "BEGIN IMMEDIATE") as connection:
-            yield connection
-
-    @asynccontextmanager
-    async def snapshot(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-        """Begin a transaction that reads one moment of the file."""
-        async with _begun(engine, "BEGIN") as connection:
+    async def begin(self, engine: AsyncEngine, *, snapshot: bool) -> AsyncIterator[AsyncConnection]:
+        """Take the write lock first, except for a snapshot: later it may be refused."""
+        async with engine.begin() as connection:
+            await connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_TIMEOUT}")
+            if not await _in_transaction(connection):  # an engine may be set up to begin by itself
+                await connection.exec_driver_sql("BEGIN" if snapshot else "BEGIN IMMEDIATE")
             yield connection
 
     def after(self, seconds: str) -> str:
@@ -107,15 +105,6 @@ class SQLiteDialect:
 
     def identifier(self, value: UUID) -> str:
         return value.hex
-
-
-@asynccontextmanager
-async def _begun(engine: AsyncEngine, begin: str) -> AsyncIterator[AsyncConnection]:
-    async with engine.begin() as connection:
-        await connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_TIMEOUT}")
-        if not await _in_transaction(connection):  # an engine may be set up to begin by itself
-            await connection.exec_driver_sql(begin)
-        yield connection
 
 
 async def _use_wal(connection: AsyncConnection) -> None:

@@ -1,19 +1,20 @@
 """The store: an outbox in its database, for operators and for the relay."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.record import Status
-from postroom.store.base import Cleaned, Counts
+from postroom.store.base import Counts
 from postroom.store.blocked_keys import HELD, BlockedKeys
 from postroom.store.claims import Claims
 from postroom.store.cleaning import Cleaning
-from postroom.store.database import LEASE, Database, as_rows, keys_of, no_shift
+from postroom.store.database import LEASE, Database, Run, as_rows, keys_of, transaction
+from postroom.store.errors import pooler_explained
 from postroom.store.leases import Leases
 from postroom.store.rows import moment
 from postroom.store.settlement import Settlements
@@ -35,7 +36,7 @@ class Store:
         *,
         keep_delivered: bool = True,
         lease: timedelta = LEASE,
-        shift: Callable[[], timedelta] = no_shift,
+        shift: Callable[[], timedelta] = timedelta,
     ) -> None:
         self.database = Database(engine, tables, lease=lease, shift=shift)
         self.blocked_keys = BlockedKeys(self.database)
@@ -44,7 +45,8 @@ class Store:
         self.settlements = Settlements(
             self.database, self.blocked_keys, keep_delivered=keep_delivered
         )
-        self._cleaning = Cleaning(self.database, self.blocked_keys)
+        cleaning = Cleaning(self.database, self.blocked_keys)
+        self.clean, self.repair = cleaning.clean, cleaning.repair
         n, sql = self.database, self.database.sql
 
         held = f"SELECT count(*) FROM {n.records} r WHERE {HELD}"
@@ -68,12 +70,13 @@ class Store:
 
     async def open(self) -> None:
         """Check that the tables are there. Raises SchemaError."""
-
-        async def check(connection: AsyncConnection) -> None:
-            await connection.run_sync(check_schema, self.database.tables)
-
-        await self.database.inspect(check)
-        await self.database.write(self.leases.create)
+        # Without settings of ours: asyncpg looks up types that it does not know, and would leave
+        # jit=off with the connection.
+        with pooler_explained():
+            await self.database.sql.prepare(self.database.engine)
+            async with self.database.engine.begin() as connection:
+                await connection.run_sync(check_schema, self.database.tables)
+        await self.leases.create()
 
     async def counts(self) -> Counts:
         """Count the records that are not delivered."""
@@ -88,60 +91,35 @@ class Store:
             oldest_ready=None if oldest is None else moment(row.now) - moment(oldest),
         )
 
-    async def retry(self, ids: Iterable[UUID]) -> int:
+    @transaction
+    async def retry(self, run: Run, ids: Collection[UUID]) -> int:
         """Have failed or waiting records tried again now, with a retry count of 0."""
+        found = await self._lock(run, ids)
+        stuck = [row.position for row in found if row.status == Status.FAILED or row.due_at]
+        await self.database.run_at(run, self._retry, stuck)
+        return len(stuck)
 
-        async def work(connection: AsyncConnection) -> int:
-            found = await self._lock(connection, wanted)
-            stuck = [row.position for row in found if row.status == Status.FAILED or row.due_at]
-            await self.database.run_at(connection, self._retry, stuck)
-            return len(stuck)
-
-        wanted = self._ids(ids)
-        return await self.database.write(work)
-
-    async def skip(self, ids: Iterable[UUID]) -> int:
+    @transaction
+    async def skip(self, run: Run, ids: Collection[UUID]) -> int:
         """Leave failed records as they are, and release the later ones of their keys."""
+        failed = [row for row in await self._lock(run, ids) if row.status == Status.FAILED]
+        await self.blocked_keys.release(run, keys_of(failed), [row.position for row in failed])
+        return len(failed)
 
-        async def work(connection: AsyncConnection) -> int:
-            found = await self._lock(connection, wanted)
-            failed = [row for row in found if row.status == Status.FAILED]
-            positions = [row.position for row in failed]
-            await self.blocked_keys.release(connection, keys_of(failed), positions)
-            return len(failed)
-
-        wanted = self._ids(ids)
-        return await self.database.write(work)
-
-    async def discard(self, ids: Iterable[UUID]) -> int:
+    @transaction
+    async def discard(self, run: Run, ids: Collection[UUID]) -> int:
         """Delete records that are not delivered, and release the later ones of their keys."""
+        found = await self._lock(run, ids)
+        positions = [row.position for row in found]
+        await self.database.run_at(run, self.settlements.delete, positions)
+        await self.blocked_keys.release(run, keys_of(found))
+        return len(found)
 
-        async def work(connection: AsyncConnection) -> int:
-            found = await self._lock(connection, wanted)
-            positions = [row.position for row in found]
-            await self.database.run_at(connection, self.settlements.delete, positions)
-            await self.blocked_keys.release(connection, keys_of(found))
-            return len(found)
-
-        wanted = self._ids(ids)
-        return await self.database.write(work)
-
-    async def clean(self, *, older_than: timedelta, after: int = 0, limit: int = 1000) -> Cleaned:
-        """Look at some records after a position, and delete those delivered longer ago.
-
-        Does nothing while another worker cleans up. At the end of a round, old inbox rows go too.
-        """
-        return await self._cleaning.clean(older_than, after, limit)
-
-    async def repair(self) -> int:
-        """Repair records that nobody would ever claim, as an edit by hand may leave them."""
-        return await self._cleaning.repair()
-
-    async def _lock(self, connection: AsyncConnection, ids: str) -> Sequence[Any]:
+    async def _lock(self, run: Run, ids: Collection[UUID]) -> Sequence[Any]:
         """Lock records and the rows of their keys, those first: see `blocked_keys`."""
-        found = (await self.database.run(connection, self._find, ids=ids)).all()
-        await self.blocked_keys.lock(connection, keys_of(found))
-        return (await self.database.run(connection, self._find_locked, ids=ids)).all()
-
-    def _ids(self, ids: Iterable[UUID]) -> str:
-        return as_rows({"id": self.database.sql.identifier(each)} for each in ids)
+        if len(ids) == 0:
+            return ()
+        wanted = as_rows({"id": self.database.sql.identifier(each)} for each in ids)
+        found = (await run(self._find, ids=wanted)).all()
+        await self.blocked_keys.lock(run, keys_of(found))
+        return (await run(self._find_locked, ids=wanted)).all()
