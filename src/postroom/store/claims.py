@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Any, Final
 
 from sqlalchemy import text
 
@@ -11,7 +10,6 @@ from postroom.store.base import Claim, HeldRecord
 from postroom.store.blocked_keys import BlockedKeys
 from postroom.store.database import (
     Database,
-    Dialect,
     Run,
     as_rows,
     keys_of,
@@ -19,11 +17,7 @@ from postroom.store.database import (
     within_partition,
 )
 from postroom.store.key_order import divide
-from postroom.store.rows import to_record
-
-NUMBERS: Final = ("position", "partition", "event_version", "retry_count", "max_retries")
-TEXTS: Final = ("event_type", "aggregate_type", "aggregate_id", "payload", "headers", "status")
-TIMES: Final = ("occurred_at", "created_at")
+from postroom.store.rows import ClaimedRow, columns, to_record
 
 
 class Claims:
@@ -38,13 +32,13 @@ class Claims:
         ready = f"r.ready AND {free} AND {within_partition('partitions', 'partitions.floor')}"
         due = f"""r.due_at <= {sql.now} AND {free}
             AND r.partition = partitions.partition ORDER BY r.due_at, r.position"""
-        # Whether any key is blocked at all, which spares most claims a second statement.
-        columns = f"{_columns(sql)}, EXISTS (SELECT 1 FROM {n.blocked}) AS any_blocked"
+        read = columns(sql.text, sql.identity)
+        any_blocked = f"EXISTS (SELECT 1 FROM {n.blocked}) AS any_blocked"
 
         # The first records of each partition, and those whose time has come.
-        self._ready_and_due = text(f"""SELECT {columns}, 0 AS was_due
+        self._ready_and_due = text(f"""SELECT {read}, {any_blocked}, 0 AS was_due
             FROM {sql.each(partitions, n.records, f"{ready} LIMIT :depth")}
-            UNION ALL SELECT {columns}, 1 AS was_due
+            UNION ALL SELECT {read}, {any_blocked}, 1 AS was_due
             FROM {sql.each(partitions, n.records, f"{due} LIMIT :depth")}""")
         # Records that were marked as done by hand, but are still in the index of ready ones.
         self._take_out = text(f"""UPDATE {n.records} SET ready = false, due_at = NULL
@@ -75,21 +69,29 @@ class Claims:
         numbers, typed = self.database.sql.numbers(held), self.database.sql.typed
         partitions = _partitions(tokens, floors or {})
         async with self.database.transaction(snapshot=True) as run:
-            found = await run(self._ready_and_due, partitions=partitions, depth=depth, held=numbers)
-            rows = sorted({row.position: row for row in found}.values(), key=_position)
+            values = {"partitions": partitions, "depth": depth, "held": numbers}
+            rows = list(map(ClaimedRow._make, (await run(self._ready_and_due, **values)).all()))
             keys = keys_of(rows) if rows and rows[0].any_blocked else []
             blocked = await self._blocked_keys.look_up(run, keys)
-        pending = [row for row in rows if row.status == Status.PENDING]
-        records = [to_record(row, tokens[row.partition], typed=typed) for row in pending]
-        was_due = {row.position for row in pending if row.was_due}
+        found = {row.position: row for row in rows}  # a bad row may be ready and due
+        records, was_due, done, counts, reached = [], set(), [], Counter[int](), {}
+        for position in sorted(found):
+            row = found[position]
+            partition = row.partition
+            counts[partition] += 1
+            if row.was_due:
+                was_due.add(position)
+            else:
+                reached[partition] = position
+            if row.status == Status.PENDING:
+                records.append(to_record(row, tokens[partition], typed=typed))
+            else:
+                done.append(position)
         passing, followers = divide(records, was_due, blocked)
-        done = [row.position for row in rows if row.status != Status.PENDING]
         if done or followers:
             await self._set_aside(done, followers)
-        counts = Counter(row.partition for row in rows)
         full = {partition for partition, count in counts.items() if count >= depth}
         more = full | {each.partition for each in followers}
-        reached = {row.partition: row.position for row in rows if not row.was_due}
         return Claim(records=tuple(passing), more=frozenset(more), reached=reached)
 
     async def crowded(
@@ -114,18 +116,5 @@ class Claims:
         await self.database.run_at(run, self._take_out, done)
 
 
-def _columns(sql: Dialect) -> str:
-    """List what a claim reads, so that no value stops it: not even a time that Python lacks."""
-    numbers = [f"w.{name}" for name in NUMBERS]
-    texts = [f"{sql.text(f'w.{name}')} AS {name}" for name in TEXTS]
-    known = "BETWEEN '0001-01-02' AND '9999-12-30'"
-    times = [f"CASE WHEN w.{name} {known} THEN w.{name} END AS {name}" for name in TIMES]
-    return ", ".join([*numbers, f"{sql.identity('w.id')} AS id", *texts, *times])
-
-
 def _partitions(partitions: Collection[int], floors: Mapping[int, int]) -> str:
     return as_rows({"partition": each, "floor": floors.get(each, 0)} for each in partitions)
-
-
-def _position(row: Any) -> int:
-    return int(row.position)

@@ -1,53 +1,88 @@
 """Rows read as records. A bad value in a row never makes a claim fail: the record gets a fault."""
 
 import json
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from postroom.record import ClaimedRecord
 from postroom.store.base import HeldRecord
 
+TEXTS: Final = ("event_type", "aggregate_type", "aggregate_id", "payload", "headers", "status")
+TIMES: Final = ("occurred_at", "created_at")
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-NO_ID: Final = UUID(int=0)
+NO_HEADERS: Final[Mapping[str, Any]] = MappingProxyType({})
 MAX_REASON: Final = 4000
 
 
-def to_record(row: Any, token: int, *, typed: bool) -> HeldRecord:
+class ClaimedRow(NamedTuple):
+    """The columns that a claim reads, in their order. On SQLite, a column may hold anything."""
+
+    position: int
+    partition: int
+    id: Any
+    event_type: str
+    event_version: Any
+    aggregate_type: str | None
+    aggregate_id: str | None
+    payload: Any
+    headers: Any
+    status: str
+    retry_count: Any
+    max_retries: Any
+    occurred_at: Any
+    created_at: Any
+    any_blocked: bool
+    """Whether any key is blocked at all, which spares most claims a second statement."""
+    was_due: int
+    """Whether it had to wait for its time."""
+
+
+def columns(as_text: Callable[[str], str], as_id: Callable[[str], str]) -> str:
+    """Write how a claim reads them: no value stops it, not even a time that Python lacks."""
+    known = "BETWEEN '0001-01-02' AND '9999-12-30'"
+    written = {name: f"w.{name}" for name in ClaimedRow._fields[:-2]}
+    written |= {name: as_text(f"w.{name}") for name in TEXTS} | {"id": as_id("w.id")}
+    written |= {name: f"CASE WHEN w.{name} {known} THEN w.{name} END" for name in TIMES}
+    return ", ".join(f"{how} AS {name}" for name, how in written.items())
+
+
+def to_record(row: ClaimedRow, token: int, *, typed: bool) -> HeldRecord:
     """Read a row, with the first of its faults if it has any."""
     faults: list[str] = []
-    identity, version, payload, headers = row.id, row.event_version, row.payload, row.headers
-    retries, limit, occurred, created = (
-        row.retry_count,
-        row.max_retries,
-        row.occurred_at,
-        row.created_at,
-    )
-    if not typed:  # a column may hold anything
-        identity = _read(faults, "id", identity, UUID, NO_ID)
-        version = _read(faults, "event_version", version, _whole, 0)
-        payload = _read(faults, "payload", payload, _json, "null")
-        retries = _read(faults, "retry_count", retries, _whole, 0)
-        limit = _read(faults, "max_retries", limit, _whole_or_none, 0)
-    if not typed or occurred is None or created is None:
-        occurred = _read(faults, "occurred_at", occurred, moment, EPOCH)
-        created = _read(faults, "created_at", created, moment, EPOCH)
+    if not typed or row.occurred_at is None or row.created_at is None:
+        row = _repaired(row, faults)
     record = ClaimedRecord(
         position=row.position,
         partition=row.partition,
-        id=identity,
+        id=row.id,
         event_type=row.event_type,
-        event_version=version,
+        event_version=row.event_version,
         aggregate_type=row.aggregate_type,
         aggregate_id=row.aggregate_id,
-        payload_json=payload,
-        headers={} if headers == "{}" else _read(faults, "headers", headers, _object, {}),
-        retry_count=retries,
-        max_retries=limit,
-        occurred_at=occurred,
-        created_at=created,
+        payload_json=row.payload,
+        headers=NO_HEADERS if row.headers == "{}" else _read(faults, row, "headers", _object, {}),
+        retry_count=row.retry_count,
+        max_retries=row.max_retries,
+        occurred_at=row.occurred_at,
+        created_at=row.created_at,
     )
     return HeldRecord(record, token, faults[0] if faults else None)
+
+
+def _repaired(row: ClaimedRow, faults: list[str]) -> ClaimedRow:
+    """Return a row with something in place of each value that cannot be read."""
+    return row._replace(
+        id=_read(faults, row, "id", _uuid, UUID(int=0)),
+        event_version=_read(faults, row, "event_version", _whole, 0),
+        payload=_read(faults, row, "payload", _json, "null"),
+        retry_count=_read(faults, row, "retry_count", _whole, 0),
+        max_retries=_read(faults, row, "max_retries", _whole_or_none, 0),
+        occurred_at=_read(faults, row, "occurred_at", moment, EPOCH),
+        created_at=_read(faults, row, "created_at", moment, EPOCH),
+    )
 
 
 def moment(value: Any) -> datetime:
@@ -62,12 +97,17 @@ def storable(reason: str) -> str:
     return text if len(text) <= MAX_REASON else f"{text[: MAX_REASON - 1]}…"
 
 
-def _read(faults: list[str], column: str, value: Any, reader: Any, otherwise: Any) -> Any:
+def _read(faults: list[str], row: ClaimedRow, column: str, reader: Any, otherwise: Any) -> Any:
+    value = getattr(row, column)
     try:
         return reader(value)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         faults.append(f"column `{column}` holds {str(value)[:80]!r}: {error}")
         return otherwise
+
+
+def _uuid(value: Any) -> UUID:
+    return UUID(str(value))
 
 
 def _whole(value: Any) -> int:
