@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from postroom.errors import PostroomError
 from postroom.inbox.inbox import Inbox
-from postroom.store import inbox_notes
+from postroom.tables import inbox as inbox_table
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
 
@@ -154,7 +154,7 @@ def test_the_longest_message_id_fits(billing: Engine) -> None:
 async def test_old_notes_are_forgotten_in_batches(
     billing: Engine, async_billing: AsyncEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inbox_notes, "BATCH", 2)
+    monkeypatch.setattr(inbox_table, "BATCH", 2)
     with Session(billing) as session, session.begin():
         for number in range(8):
             inbox.first_now(session, f"m{number}", consumer="billing")
@@ -194,4 +194,4 @@ def test_an_inbox_has_the_schema_it_is_given() -> None:
 
 def test_a_database_that_cannot_keep_an_inbox_is_named() -> None:
     with pytest.raises(PostroomError, match="cannot be kept on mysql"):
-        inbox_notes.InboxNotes(inbox.table).insert_once(mysql.dialect())
+        inbox_table.InboxNotes(inbox.table).insert_once(mysql.dialect())

@@ -10,8 +10,7 @@ from sqlalchemy.orm import Session
 
 from postroom.errors import InboxError
 from postroom.outbox import Outbox
-from postroom.store.inbox_notes import InboxNotes
-from postroom.tables.tables import define_inbox
+from postroom.tables.inbox import InboxNotes, define_inbox
 
 MAX_LENGTH: Final = 255
 

@@ -31,7 +31,7 @@ from postroom.publishers.scopes import (
 )
 from postroom.publishers.time_limit import TimeLimit
 from postroom.record import ClaimedRecord
-from postroom.store.inbox_notes import InboxNotes
+from postroom.tables.inbox import InboxNotes
 
 log = logging.getLogger(__name__)
 

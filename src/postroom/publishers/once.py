@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, SessionTransaction
 from postroom.errors import ConfigurationError, Outage, PostroomError, error_text
 from postroom.publishers.time_limit import TimeLimit
 from postroom.record import ClaimedRecord
-from postroom.store.inbox_notes import InboxNotes
+from postroom.tables.inbox import InboxNotes
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from postroom.record import PARTITIONS, key_hash
 from postroom.store.base import Cleaned
 from postroom.store.blocked_keys import PARKED, BlockedKeys
 from postroom.store.database import Database, Run, as_rows, key_of, keys_of, transaction
-from postroom.store.inbox_notes import InboxNotes
+from postroom.tables.inbox import InboxNotes
 
 INBOX_MEMORY: Final = timedelta(days=30)
 """How long inbox rows are kept at least: longer than a delivery can be repeated."""
@@ -52,9 +52,9 @@ class Cleaning:
         self._set_partition = text(f"""UPDATE {n.records}
             SET partition = right_partitions.partition_ FROM {right}
             WHERE position = right_partitions.at""")
-        # Records whose due time is not a time.
-        self._set_due = text(f"""UPDATE {n.records} SET due_at = {sql.now}
-            WHERE due_at IS NOT NULL AND NOT ({sql.is_time("due_at")})""")
+        # Records whose due time is not a time; SQLite only.
+        self._set_due = text(f"""UPDATE {n.records} SET due_at = {sql.now} WHERE due_at IS NOT NULL
+            AND (typeof(due_at) <> 'text' OR julianday(due_at) IS NULL)""")
         # Parked records whose key is not blocked: the first of each key.
         self._orphans = text(f"""SELECT min(r.position) AS position, r.aggregate_id,
             coalesce(r.aggregate_type, '') AS aggregate_type
@@ -100,7 +100,7 @@ class Cleaning:
         outside = (await run(self._outside, partitions=PARTITIONS)).all()
         right = as_rows({"at": row.position, "partition_": _partition(row)} for row in outside)
         await run(self._set_partition, right_partitions=right)
-        timeless = (await run(self._set_due)).rowcount
+        timeless = 0 if self.database.sql.typed else (await run(self._set_due)).rowcount
         orphans = (await run(self._orphans)).all()
         keyed = [row for row in orphans if row.aggregate_id is not None]
         await self._blocked_keys.block(run, {key_of(row): row.position for row in keyed})

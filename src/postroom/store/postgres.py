@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
-from uuid import UUID
 
 from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -112,10 +111,6 @@ class PostgresDialect:
         """Return a column of ids as the driver reads them best."""
         return column
 
-    def is_time(self, column: str) -> str:
-        """Return whether a column holds a valid time."""
-        return f"{column} IS NOT NULL"  # nothing else fits; 'infinity' is somebody's decision
-
     def rows(self, name: str, columns: Mapping[str, str]) -> str:
         """Return a parameter, a JSON list of objects, as rows under the parameter's name."""
         definition = ", ".join(f"{column} {type_}" for column, type_ in columns.items())
@@ -150,10 +145,6 @@ class PostgresDialect:
     def numbers(self, values: Collection[int]) -> Any:
         """Return the value of a parameter that is a list of numbers."""
         return f"{{{','.join(map(str, values))}}}"  # as text: asyncpg would look the type up
-
-    def identifier(self, value: UUID) -> str:
-        """Return a record's id as the database compares it."""
-        return str(value)
 
 
 async def is_behind_pgbouncer(engine: AsyncEngine) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from sqlalchemy import StaticPool
 from sqlalchemy.exc import OperationalError
@@ -76,9 +75,6 @@ class SQLiteDialect:
     def identity(self, column: str) -> str:
         return self.text(column)
 
-    def is_time(self, column: str) -> str:
-        return f"typeof({column}) = 'text' AND julianday({column}) IS NOT NULL"
-
     def rows(self, name: str, columns: Mapping[str, str]) -> str:
         values = ", ".join(f"json_extract(value, '$.{each}') AS {each}" for each in columns)
         return f"(SELECT {values} FROM json_each(:{name})) AS {name}"
@@ -102,9 +98,6 @@ class SQLiteDialect:
 
     def numbers(self, values: Collection[int]) -> Any:
         return json.dumps(list(values))
-
-    def identifier(self, value: UUID) -> str:
-        return value.hex
 
 
 async def _use_wal(connection: AsyncConnection) -> None:

@@ -81,15 +81,10 @@ class Store:
     async def counts(self) -> Counts:
         """Count the records that are not delivered."""
         [row] = await self.database.fetch(self._counts)
-        oldest = row.oldest_ready
-        return Counts(
-            ready=row.ready,
-            waiting=row.waiting,
-            held=row.held,
-            failed=row.failed,
-            blocked_keys=row.blocked_keys,
-            oldest_ready=None if oldest is None else moment(row.now) - moment(oldest),
-        )
+        found: dict[str, Any] = dict(row._mapping)
+        now, oldest = found.pop("now"), found.pop("oldest_ready")
+        age = None if oldest is None else moment(now) - moment(oldest)
+        return Counts(**found, oldest_ready=age)
 
     @transaction
     async def retry(self, run: Run, ids: Collection[UUID]) -> int:
@@ -119,7 +114,7 @@ class Store:
         """Lock records and the rows of their keys, those first: see `blocked_keys`."""
         if len(ids) == 0:
             return ()
-        wanted = as_rows({"id": self.database.sql.identifier(each)} for each in ids)
+        wanted = as_rows({"id": each.hex} for each in ids)
         found = (await run(self._find, ids=wanted)).all()
         await self.blocked_keys.lock(run, keys_of(found))
         return (await run(self._find_locked, ids=wanted)).all()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
@@ -23,7 +23,8 @@ from sqlalchemy import (
 
 from postroom.capture.commit_order import Position
 from postroom.record import Status
-from postroom.tables.types import UtcDateTime, json_document
+from postroom.tables.inbox import define_inbox
+from postroom.tables.types import UtcDateTime, json_document, moment_column
 
 # Storage parameters of PostgreSQL. Claims and the clean-up pass over dead rows until a vacuum
 # removes them: by default when 20 % are dead, most of a day's records if a week of them is kept.
@@ -79,8 +80,8 @@ def _records(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("retry_count", Integer(), nullable=False, server_default=text("0")),
         Column("max_retries", Integer()),  # NULL: the relay's schedule decides
         Column("occurred_at", UtcDateTime(), nullable=False),
-        _moment("created_at"),
-        _moment("updated_at", onupdate=text("CURRENT_TIMESTAMP")),
+        moment_column("created_at"),
+        moment_column("updated_at", onupdate=text("CURRENT_TIMESTAMP")),
         Column("published_at", UtcDateTime()),
         Column("error_message", Text()),
         # What a claim may take now, and when what it may not take comes back.
@@ -128,7 +129,7 @@ def _workers(metadata: MetaData, name: str, schema: str | None) -> Table:
         name,
         metadata,
         Column("worker", String(255), primary_key=True),
-        _moment("started_at"),
+        moment_column("started_at"),
         Column("seen_until", UtcDateTime(), nullable=False),
         schema=schema,
         comment="postroom: who is there to share the work",
@@ -144,31 +145,11 @@ def _blocked_keys(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("aggregate_id", String(512), primary_key=True),
         # The record that later records of the key wait for.
         Column("position", BigInteger(), nullable=False),
-        _moment("blocked_at"),
+        moment_column("blocked_at"),
         schema=schema,
         comment="postroom: keys whose records wait for one of them",
         postgresql_with=VACUUM_OFTEN | {"fillfactor": 50},  # few rows are updated at a time
     )
-
-
-def define_inbox(metadata: MetaData, name: str, schema: str | None) -> Table:
-    """Define a table of what has been received, and by whom."""
-    inbox = Table(
-        name,
-        metadata,
-        Column("message_id", String(255), primary_key=True),
-        Column("consumer", String(255), primary_key=True),
-        _moment("received_at"),
-        schema=schema,
-        comment="postroom: messages received, and by whom",
-    )
-    Index(f"ix_{name}_received_at", inbox.c.received_at)
-    return inbox
-
-
-def _moment(name: str, **options: Any) -> Column[object]:
-    now = text("CURRENT_TIMESTAMP")
-    return Column(name, UtcDateTime(), nullable=False, server_default=now, **options)
 
 
 def _partial_index(name: str, table: Table, columns: tuple[str, ...], where: str) -> None:

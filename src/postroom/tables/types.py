@@ -1,9 +1,9 @@
-"""Column types that mean the same on every database."""
+"""Columns and types that mean the same on every database."""
 
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, Dialect
+from sqlalchemy import JSON, Column, DateTime, Dialect, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator
 
@@ -44,3 +44,9 @@ class _Jsonb(JSONB):
 def json_document() -> Any:
     """JSONB on PostgreSQL, JSON text on SQLite."""
     return JSON().with_variant(_Jsonb(), "postgresql")
+
+
+def moment_column(name: str, **options: Any) -> Column[object]:
+    """Define a column with the moment of the insert."""
+    now = text("CURRENT_TIMESTAMP")
+    return Column(name, UtcDateTime(), nullable=False, server_default=now, **options)

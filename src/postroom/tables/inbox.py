@@ -1,4 +1,4 @@
-"""Notes of the inbox: which consumer has received which message."""
+"""The inbox: a table of which consumer has received which message, and its statements."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -6,11 +6,15 @@ from datetime import timedelta
 from typing import Any, Final
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     Connection,
     Delete,
     Dialect,
+    Index,
+    MetaData,
     Select,
+    String,
     Table,
     delete,
     func,
@@ -22,10 +26,26 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningInsert
 
 from postroom.errors import ConfigurationError
+from postroom.tables.types import moment_column
 
 BATCH: Final = 10_000
 Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 _INSERTS: Final = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
+
+
+def define_inbox(metadata: MetaData, name: str, schema: str | None) -> Table:
+    """Define a table of what has been received, and by whom."""
+    inbox = Table(
+        name,
+        metadata,
+        Column("message_id", String(255), primary_key=True),
+        Column("consumer", String(255), primary_key=True),
+        moment_column("received_at"),
+        schema=schema,
+        comment="postroom: messages received, and by whom",
+    )
+    Index(f"ix_{name}_received_at", inbox.c.received_at)
+    return inbox
 
 
 class InboxNotes:
