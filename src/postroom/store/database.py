@@ -1,6 +1,7 @@
 """The database of an outbox: its connections, its dialect, and how statements are run."""
 
 import asyncio
+import inspect
 import json
 import logging
 import random
@@ -132,6 +133,9 @@ def transaction(
     async def call(self: S, /, *args: P.args, **options: P.kwargs) -> T:
         return await self.database.transact(lambda run: method(self, run, *args, **options))
 
+    known = inspect.signature(method)
+    shown = [each for each in known.parameters.values() if each.name != "run"]
+    call.__signature__ = known.replace(parameters=shown)  # type: ignore[attr-defined]
     return call
 
 
