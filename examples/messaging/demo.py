@@ -55,7 +55,7 @@ def main() -> None:
             asyncio.run(run(server, url, broker, seconds))
     if server.force_exit:  # Ctrl-C twice: nothing was waited for
         os._exit(130)
-    print("\nThe application has stopped. What was on its way was delivered first.")
+    print("\nThe application has stopped. What was in flight was delivered first.")
 
 
 def migrate(url: str) -> None:

@@ -30,8 +30,8 @@ async def current_user(
     try:
         return User(UUID(user_id or ""), UUID(account_id or ""))
     except ValueError:
-        complaint = "say who you are: X-User-Id and X-Account-Id are UUIDs"
-        raise HTTPException(401, complaint, {"WWW-Authenticate": "X-User-Id"}) from None
+        error = "say who you are: X-User-Id and X-Account-Id are UUIDs"
+        raise HTTPException(401, error, {"WWW-Authenticate": "X-User-Id"}) from None
 
 
 CurrentUser = Annotated[User, Depends(current_user)]

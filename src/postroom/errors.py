@@ -4,7 +4,7 @@ PostroomError
 ├── ConfigurationError         the outbox is not set up, or set up twice
 ├── EventDefinitionError       a class cannot be an event
 ├── CaptureError               an event cannot be saved            (ValueError)
-├── UnknownEventTypeError      nobody knows a record's event type  (ValueError)
+├── UnknownEventTypeError      no class has a record's event type  (ValueError)
 ├── PayloadError               a record does not fit its class     (ValueError)
 ├── SchemaError                the tables are not as they should be
 ├── InboxError                 an inbox cannot keep what it is told (ValueError)

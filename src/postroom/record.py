@@ -39,7 +39,7 @@ def key_hash(aggregate_type: str | None, aggregate_id: str) -> int:
 
 @dataclass(eq=False, kw_only=True)
 class OutboxRecord:
-    """An event on its way. Plain data until `Outbox` or `map_outbox_table` maps it to a table."""
+    """An event in the outbox. Plain data until `Outbox` or `map_outbox_table` maps it."""
 
     event_type: str
     payload: Any
@@ -111,7 +111,7 @@ class ClaimedRecord:
 
     @property
     def payload(self) -> Any:
-        """The payload as Python values, made anew each time: nobody else sees a change."""
+        """The payload as Python values, decoded anew for each caller."""
         return json.loads(self.payload_json)
 
     def __str__(self) -> str:

@@ -111,13 +111,13 @@ class RecordingPublisher(MemoryPublisher):
     def assert_published(self, event_type: str, /, **payload: Any) -> Message:
         """Expect exactly one such message, and give it."""
         found = self.published(event_type, **payload)
-        assert len(found) == 1, self._complaint(event_type, payload, f"{len(found)} times")  # noqa: S101
+        assert len(found) == 1, self._mismatch(event_type, payload, f"{len(found)} times")  # noqa: S101
         return found[0]
 
     def assert_not_published(self, event_type: str, /, **payload: Any) -> None:
         """Expect no such message."""
         found = self.published(event_type, **payload)
-        assert not found, self._complaint(event_type, payload, f"{len(found)} times")  # noqa: S101
+        assert not found, self._mismatch(event_type, payload, f"{len(found)} times")  # noqa: S101
 
     def clear(self) -> None:
         """Forget what was delivered."""
@@ -127,7 +127,7 @@ class RecordingPublisher(MemoryPublisher):
         refusals = self._refusals.get(record.event_type)
         return refusals.popleft() if refusals else None
 
-    def _complaint(self, event_type: str, payload: dict[str, Any], how_often: str) -> str:
+    def _mismatch(self, event_type: str, payload: dict[str, Any], how_often: str) -> str:
         got = "\n".join(f"  {each.event_type} {each.payload}" for each in self.messages)
         return f"{event_type} {payload or ''} was published {how_often}. There was:\n{got}"
 

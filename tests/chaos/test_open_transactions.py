@@ -69,18 +69,22 @@ async def test_others_go_on_when_a_worker_is_frozen_before_it_commits_a_settleme
     assert frozen.process.returncode == 0, frozen.log.read_text()
 
 
+@asynccontextmanager
+async def swallowed_commit(fleet: Fleet, *, cuts_all: bool) -> AsyncIterator[None]:
+    """Start a worker, and stall it when it commits a settlement: that connection, or all."""
+    url = fleet.common.url
+    async with proxy_to(port_of(url)) as proxy:
+        swallower = CommitSwallower(proxy, cuts_all=cuts_all)
+        fleet.start(url=through(proxy, url))
+        await eventually(lambda: swallower.done, "a COMMIT is swallowed")
+        yield
+
+
 @pytest.mark.requirement("E1")
 async def test_others_go_on_when_the_network_of_a_worker_is_cut_before_it_commits_a_settlement(
-    engine: AsyncEngine,
-    ledger: Ledger,
-    fleet: Fleet,
-    records: list[OutboxRecord],
-    database_url: str,
+    engine: AsyncEngine, ledger: Ledger, fleet: Fleet, records: list[OutboxRecord]
 ) -> None:
-    async with proxy_to(port_of(database_url)) as proxy:
-        swallower = CommitSwallower(proxy, cuts_all=True)
-        fleet.start(url=through(proxy, database_url))
-        await eventually(lambda: swallower.done, "the network is cut")
+    async with swallowed_commit(fleet, cuts_all=True):
         fleet.start()
         await all_are_settled(engine)
 
@@ -89,19 +93,22 @@ async def test_others_go_on_when_the_network_of_a_worker_is_cut_before_it_commit
 
 @pytest.mark.requirement("E1")
 async def test_a_worker_goes_on_by_itself_when_one_commit_is_swallowed(
-    engine: AsyncEngine,
-    ledger: Ledger,
-    fleet: Fleet,
-    records: list[OutboxRecord],
-    database_url: str,
+    engine: AsyncEngine, ledger: Ledger, fleet: Fleet, records: list[OutboxRecord]
 ) -> None:
-    async with proxy_to(port_of(database_url)) as proxy:
-        swallower = CommitSwallower(proxy, cuts_all=False)
-        fleet.start(url=through(proxy, database_url))
-        await eventually(lambda: swallower.done, "a COMMIT is swallowed")
+    async with swallowed_commit(fleet, cuts_all=False):
         await all_are_settled(engine)
 
     assert_complete(ledger, records)
+
+
+def relay_to(ledger: Ledger, engine: AsyncEngine) -> OutboxRelay:
+    return OutboxRelay(
+        outbox,
+        engine,
+        LedgerPublisher(ledger),
+        poll_interval=timedelta(seconds=0.2),
+        lease=timedelta(seconds=LEASE),
+    )
 
 
 @asynccontextmanager
@@ -120,13 +127,7 @@ async def test_a_lease_is_renewed_while_a_settlement_waits_for_a_locked_row(
     records = records_of_keys(KEYS, 2)
     await save(engine, records)
     partition = (await row_of(engine, records[0])).partition
-    relay = OutboxRelay(
-        outbox,
-        engine,
-        LedgerPublisher(ledger),
-        poll_interval=timedelta(seconds=0.2),
-        lease=timedelta(seconds=LEASE),
-    )
+    relay = relay_to(ledger, engine)
 
     async with locked(engine, records[0]) as lock, running(relay):
         await eventually(lambda: ledger.has(What.DELIVERED, records[0].id), "it is delivered")
@@ -147,13 +148,7 @@ async def test_a_record_that_somebody_has_locked_keeps_no_other_from_being_settl
 ) -> None:
     records = records_of_keys(KEYS, 2)
     await save(engine, records)
-    relay = OutboxRelay(
-        outbox,
-        engine,
-        LedgerPublisher(ledger),
-        poll_interval=timedelta(seconds=0.2),
-        lease=timedelta(seconds=LEASE),
-    )
+    relay = relay_to(ledger, engine)
 
     async def others_are_settled() -> bool:
         found = await rows(engine, TABLES.records.c.status != Status.PUBLISHED)

@@ -11,7 +11,8 @@ from tests.support.proxy import How, proxy_to
 from tests.support.waiting import FULL, eventually, happens
 
 IN_FLIGHT = 10
-BATCH = 20
+BATCH = 100
+"""Much more than IN_FLIGHT: a worker without a bound has up to two batches unsettled."""
 MOST_REPEATS = IN_FLIGHT + BATCH + 5
 """What is in flight, and what is answered and waits for its settlement; and a few to spare."""
 KEYS = 200
@@ -36,7 +37,7 @@ async def test_a_kill_while_the_database_is_away_repeats_what_was_in_flight_and_
     engine: AsyncEngine, ledger: Ledger, fleet: Fleet, database_url: str, how: How
 ) -> None:
     await save(engine, records_of_keys(KEYS, RECORDS // KEYS))
-    fleet.configure(lease=2.0, poll=0.2, latency=0.005, max_in_flight=IN_FLIGHT, batch_size=BATCH)
+    fleet.configure(lease=2.0, poll=0.2, latency=0.02, max_in_flight=IN_FLIGHT, batch_size=BATCH)
     async with proxy_to(port_of(database_url)) as proxy:
         worker = fleet.start(url=through(proxy, database_url))
         await eventually(lambda: len(ledger.delivered()) > 200, "deliveries flow")

@@ -128,7 +128,7 @@ async def test_a_message_that_comes_many_times_at_once_counts_once(
 
 
 @pytest.mark.parametrize(
-    ("message", "consumer", "complaint"),
+    ("message", "consumer", "error"),
     [
         ("", "billing", "a message id has 0 characters"),
         ("x" * 256, "billing", "a message id has 256 characters. It has 1 to 255"),
@@ -139,9 +139,9 @@ async def test_a_message_that_comes_many_times_at_once_counts_once(
 )
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 def test_what_the_inbox_cannot_keep_is_refused(
-    billing: Engine, message: str, consumer: str, complaint: str
+    billing: Engine, message: str, consumer: str, error: str
 ) -> None:
-    with Session(billing) as session, pytest.raises(ValueError, match=complaint) as caught:
+    with Session(billing) as session, pytest.raises(ValueError, match=error) as caught:
         inbox.first_now(session, message, consumer=consumer)
     assert isinstance(caught.value, PostroomError)
 

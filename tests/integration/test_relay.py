@@ -446,7 +446,7 @@ async def test_stopping_a_relay_that_does_not_run_is_fine(relay: OutboxRelay) ->
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "error"),
     [
         ({"poll_interval": timedelta()}, "poll_interval"),
         ({"lease": timedelta(seconds=-1)}, "lease"),
@@ -459,7 +459,7 @@ def test_settings_that_cannot_work_are_refused_at_once(
     database: AsyncEngine,
     publisher: RecordingPublisher,
     options: dict[str, object],
-    complaint: str,
+    error: str,
 ) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
+    with pytest.raises(ConfigurationError, match=error):
         OutboxRelay(outbox, database, publisher, **options)  # type: ignore[arg-type]

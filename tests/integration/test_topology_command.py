@@ -110,12 +110,12 @@ def test_without_a_topology_there_is_just_the_exchange(
 
 
 @pytest.mark.usefixtures("shop")
-def test_what_the_broker_has_otherwise_is_complained_of_and_left(
+def test_what_the_broker_has_otherwise_is_an_error_and_stays(
     run_postroom: InProcess, broker: Broker, name: str
 ) -> None:
     broker.exchange(name, "fanout")
     broker.queue(name)
-    line = run_postroom("topology", "shop:relay", "--apply").complaint(BROKER)
+    line = run_postroom("topology", "shop:relay", "--apply").error_line(BROKER)
     assert line.startswith("postroom topology: RabbitMQ at 127.0.0.1:5672/")
     assert f"exchange `{name}`" in line
     assert f"queue `{name}`" in line
@@ -123,22 +123,22 @@ def test_what_the_broker_has_otherwise_is_complained_of_and_left(
     broker.exchange(name, "fanout")  # would fail if it were otherwise now
 
 
-def test_a_broker_that_cannot_be_used_is_complained_of(
+def test_a_broker_that_cannot_be_used_is_an_error(
     run_postroom: InProcess, rabbitmq_url: str
 ) -> None:
     wrong = str(URL(rabbitmq_url).with_password(SECRET))
-    line = run_postroom("topology", "--apply", RABBITMQ_URL=wrong).complaint(BROKER)
+    line = run_postroom("topology", "--apply", RABBITMQ_URL=wrong).error_line(BROKER)
     assert line.startswith("postroom topology: RabbitMQ refused the login of `guest`")
     wrong = f"http://guest:{SECRET}@mq/"
-    line = run_postroom("topology", RABBITMQ_URL=wrong).complaint(USAGE)
+    line = run_postroom("topology", RABBITMQ_URL=wrong).error_line(USAGE)
     assert "Its form is amqp://user:password@host:5672/vhost" in line
 
 
 @pytest.mark.usefixtures("shop")
-def test_what_has_no_topology_is_complained_of(run_postroom: InProcess) -> None:
-    line = run_postroom("topology", "shop:other").complaint(USAGE)
+def test_what_has_no_topology_is_an_error(run_postroom: InProcess) -> None:
+    line = run_postroom("topology", "shop:other").error_line(USAGE)
     says = "the publisher of shop:other has no topology. Give it one: topology=…"
     assert line == f"postroom topology: {says}"
-    line = run_postroom("topology", "shop:TOPLOGY").complaint(USAGE)
+    line = run_postroom("topology", "shop:TOPLOGY").error_line(USAGE)
     says = "module shop has no 'TOPLOGY'. It has TOPOLOGY, relay, other."
     assert line == f"postroom topology: {says}"

@@ -228,7 +228,7 @@ async def test_a_signal_finishes_what_is_on_its_way_and_begins_nothing_more(
     worker = gated()
     await eventually(gated.started.exists)
     worker.tell(told)
-    await worker.says(f"{told.name}, finishes what is on its way")
+    await worker.says(f"{told.name}, finishes what is in flight")
     assert not worker.ended
     gated.gate.touch()
     assert await worker.code() == 0

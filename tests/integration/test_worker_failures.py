@@ -49,9 +49,9 @@ def closed_port() -> Iterator[int]:
         yield holder.getsockname()[1]
 
 
-def complaint(run_postroom: InProcess, code: int, *words: str, **environment: str) -> str:
+def error_line(run_postroom: InProcess, code: int, *words: str, **environment: str) -> str:
     """Give what the worker says, without the name that each line begins with."""
-    line = run_postroom("worker", *words, **environment).complaint(code)
+    line = run_postroom("worker", *words, **environment).error_line(code)
     assert line.startswith("postroom worker: ")
     assert line.endswith((".", "'", ")"))
     return line.removeprefix("postroom worker: ")
@@ -61,7 +61,7 @@ def complaint(run_postroom: InProcess, code: int, *words: str, **environment: st
 
 
 def test_nothing_to_deliver(run_postroom: InProcess) -> None:
-    line = complaint(run_postroom, USAGE)
+    line = error_line(run_postroom, USAGE)
     assert "postroom worker app.outbox:relay" in line
     assert "--database" in line
     assert "DATABASE_URL" in line
@@ -79,24 +79,24 @@ def test_nothing_to_deliver(run_postroom: InProcess) -> None:
 def test_a_url_of_a_database_that_makes_no_sense(
     run_postroom: InProcess, url: str, remedy: str
 ) -> None:
-    line = complaint(run_postroom, USAGE, DATABASE_URL=url)
+    line = error_line(run_postroom, USAGE, DATABASE_URL=url)
     assert remedy in line
     assert "hunter2" not in line
 
 
 def test_a_url_of_a_broker_that_makes_no_sense(run_postroom: InProcess, database_url: str) -> None:
     environment = {"DATABASE_URL": database_url, "RABBITMQ_URL": f"http://guest:{SECRET}@mq/"}
-    line = complaint(run_postroom, USAGE, **environment)
+    line = error_line(run_postroom, USAGE, **environment)
     assert "Its form is amqp://user:password@host:5672/vhost" in line
 
 
 def test_a_module_that_is_not_there(run_postroom: InProcess, tmp_path: Path) -> None:
-    line = complaint(run_postroom, USAGE, "no_such_shop:relay")
+    line = error_line(run_postroom, USAGE, "no_such_shop:relay")
     assert line == f"there is no module 'no_such_shop', neither installed nor in {tmp_path}."
 
 
 def test_a_flag_that_the_relay_of_a_module_has_been_told(run_postroom: InProcess) -> None:
-    line = complaint(run_postroom, USAGE, "shop:relay", "--batch-size", "5")
+    line = error_line(run_postroom, USAGE, "shop:relay", "--batch-size", "5")
     assert line.startswith("--batch-size is for a worker that is made from URLs.")
 
 
@@ -108,7 +108,7 @@ def test_a_missing_extra(
         if name.partition(".")[0] == hidden or name.startswith("postroom.publishers.rabbitmq"):
             monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, hidden, None)
-    line = complaint(run_postroom, USAGE, DATABASE_URL="postgresql://db/shop")
+    line = error_line(run_postroom, USAGE, DATABASE_URL="postgresql://db/shop")
     assert line.startswith(f"{hidden}")
     assert line.endswith(f"is not installed. Run: pip install 'postroom[{extra}]'")
 
@@ -116,13 +116,13 @@ def test_a_missing_extra(
 async def test_the_missing_extra_of_the_command_itself(postroom: Commands) -> None:
     postroom.write("hide/sitecustomize.py", HIDE)
     command = postroom.execute(str(SCRIPT), "worker", PYTHONPATH="hide", HIDDEN="typer")
-    line = await command.complaint(USAGE)
+    line = await command.error_line(USAGE)
     assert line.startswith("postroom")
     assert "pip install 'postroom[cli]'" in line
 
 
 def test_two_flags_that_do_not_go_together(run_postroom: InProcess) -> None:
-    line = complaint(run_postroom, USAGE, "shop:relay", "--once", "--wait")
+    line = error_line(run_postroom, USAGE, "shop:relay", "--once", "--wait")
     assert "--once" in line
     assert "--wait" in line
 
@@ -144,7 +144,7 @@ def test_an_error_that_nobody_foresaw_is_in_the_log_as_it_is(
 
 def test_a_database_that_does_not_answer(run_postroom: InProcess, closed_port: int) -> None:
     url = URL(f"postgresql://ann@{HOST}:{closed_port}/shop").with_password(SECRET)
-    line = complaint(run_postroom, DATABASE, DATABASE_URL=str(url))
+    line = error_line(run_postroom, DATABASE, DATABASE_URL=str(url))
     assert line.startswith(f"cannot use database `shop` at {HOST}:{closed_port}: ")
     assert "Check the URL, the user" in line
 
@@ -153,27 +153,29 @@ def test_an_option_that_the_driver_does_not_know(
     run_postroom: InProcess, database_url: str
 ) -> None:
     url = f"{database_url}?no_such_option=1"
-    line = complaint(run_postroom, DATABASE, DATABASE_URL=url)
+    line = error_line(run_postroom, DATABASE, DATABASE_URL=url)
     assert "no_such_option" in line
 
 
 def test_a_file_of_sqlite_that_is_not_there_is_not_made(
     run_postroom: InProcess, tmp_path: Path
 ) -> None:
-    line = complaint(run_postroom, DATABASE, "--database", "sqlite:///no_such_shop.db")
+    line = error_line(run_postroom, DATABASE, "--database", "sqlite:///no_such_shop.db")
     assert "no_such_shop.db" in line
     assert not (tmp_path / "no_such_shop.db").exists()
 
 
 def test_a_host_that_nobody_knows(run_postroom: InProcess) -> None:
     url = URL("postgresql://ann@no-such-host.invalid/shop").with_password(SECRET)
-    line = complaint(run_postroom, DATABASE, "--database", str(url))
+    line = error_line(run_postroom, DATABASE, "--database", str(url))
     assert line.startswith("cannot use database `shop` at no-such-host.invalid: ")
 
 
 def test_a_database_that_is_not_there(run_postroom: InProcess, database_url: str) -> None:
     url = make_url(database_url).set(database="no_such_shop")
-    line = complaint(run_postroom, DATABASE, DATABASE_URL=url.render_as_string(hide_password=False))
+    line = error_line(
+        run_postroom, DATABASE, DATABASE_URL=url.render_as_string(hide_password=False)
+    )
     assert 'database "no_such_shop" does not exist' in line
 
 
@@ -182,9 +184,9 @@ def test_a_wrong_password_of_the_database(run_postroom: InProcess) -> None:
         server.ask_for_password("ann", SECRET)
         url = URL(f"postgresql://ann@{HOST}:{server.port}/postgres")
         wrong = str(url.with_password(f"{SECRET} or not"))
-        line = complaint(run_postroom, DATABASE, DATABASE_URL=wrong)
+        line = error_line(run_postroom, DATABASE, DATABASE_URL=wrong)
         right = str(url.with_password(SECRET))
-        assert "no table" in complaint(run_postroom, SCHEMA, DATABASE_URL=right)
+        assert "no table" in error_line(run_postroom, SCHEMA, DATABASE_URL=right)
     assert 'password authentication failed for user "ann"' in line
     assert "Check the URL, the user and the password." in line
 
@@ -193,7 +195,7 @@ def test_a_wrong_password_of_the_database(run_postroom: InProcess) -> None:
 
 
 def test_a_table_that_is_not_there(run_postroom: InProcess, database_url: str) -> None:
-    line = complaint(run_postroom, SCHEMA, "--database", database_url, "--table", "letters")
+    line = error_line(run_postroom, SCHEMA, "--database", database_url, "--table", "letters")
     name = make_url(database_url).database
     assert line.startswith(f"no table `letters` in database `{name}` at {HOST}")
     assert "alembic upgrade head" in line
@@ -206,7 +208,7 @@ def test_tables_of_another_version(
         drifted.create_tables(connection)
         connection.execute(text("ALTER TABLE drifted DROP COLUMN headers"))
     words = ["--database", database_url, "--table", "drifted"]
-    line = complaint(run_postroom, SCHEMA, *words)
+    line = error_line(run_postroom, SCHEMA, *words)
     assert "`headers`" in line
     assert "`drifted`" in line
     assert "upgrade" in line
@@ -250,7 +252,7 @@ def test_a_broker_that_does_not_answer(
     run_postroom: InProcess, database_url: str, closed_port: int
 ) -> None:
     url = URL(f"amqp://guest@{HOST}:{closed_port}/").with_password(SECRET)
-    line = complaint(run_postroom, BROKER, DATABASE_URL=database_url, RABBITMQ_URL=str(url))
+    line = error_line(run_postroom, BROKER, DATABASE_URL=database_url, RABBITMQ_URL=str(url))
     assert line.startswith(f"cannot reach RabbitMQ at {HOST}:{closed_port}/: ")
 
 
@@ -258,7 +260,7 @@ def test_a_wrong_password_of_the_broker(
     run_postroom: InProcess, database_url: str, rabbitmq_url: str
 ) -> None:
     wrong = str(URL(rabbitmq_url).with_password(SECRET))
-    line = complaint(run_postroom, BROKER, DATABASE_URL=database_url, RABBITMQ_URL=wrong)
+    line = error_line(run_postroom, BROKER, DATABASE_URL=database_url, RABBITMQ_URL=wrong)
     assert "RabbitMQ refused the login of `guest`" in line
     assert "Check the user, the password and the vhost" in line
 
@@ -268,7 +270,7 @@ def test_an_exchange_that_is_not_there(
     run_postroom: InProcess, database_url: str, rabbitmq_url: str, once: tuple[str, ...]
 ) -> None:
     environment = {"DATABASE_URL": database_url, "RABBITMQ_URL": rabbitmq_url}
-    line = complaint(run_postroom, BROKER, "--exchange", "no-such", *once, **environment)
+    line = error_line(run_postroom, BROKER, "--exchange", "no-such", *once, **environment)
     assert line.startswith("exchange `no-such` does not exist on RabbitMQ at ")
     assert "`postroom topology --apply`" in line
 
@@ -310,4 +312,4 @@ def test_what_the_module_itself_finds_wrong_is_said_in_its_words(
     raised = "raise ConfigurationError('set SHOP_URL first.')"
     text = f"def make_relay(): {raised}" if name == "make_relay" else raised
     run_postroom.write("shop.py", f"from postroom import ConfigurationError\n{text}\n")
-    assert complaint(run_postroom, USAGE, f"shop:{name}") == "set SHOP_URL first."
+    assert error_line(run_postroom, USAGE, f"shop:{name}") == "set SHOP_URL first."

@@ -118,14 +118,14 @@ async def test_an_event_loop_that_stands_still_is_told_of(
     assert await worker.stop() == 0
 
 
-async def test_a_port_that_is_taken_is_complained_of(
+async def test_a_port_that_is_taken_is_an_error(
     postroom: Commands, database_url: str, rabbitmq_url: str
 ) -> None:
     with socket.create_server((HOST, 0)) as other:
         port = other.getsockname()[1]
         words = ["--database", database_url, "--broker", rabbitmq_url]
         where = ["--health-host", HOST, "--health-port", str(port)]
-        line = await postroom("worker", *words, *where).complaint(2)
+        line = await postroom("worker", *words, *where).error_line(2)
     assert line.startswith(f"postroom worker: cannot listen on {HOST}:{port} for --health-port: ")
     assert "in use" in line
 

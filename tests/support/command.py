@@ -61,11 +61,11 @@ class Command:
         self.process.send_signal(number)
 
     async def stop(self) -> int:
-        """End it as whoever deploys it would, and give its exit code."""
+        """End it by SIGTERM, as an orchestrator does, and give its exit code."""
         self.tell(signal.SIGTERM)
         return await self.code()
 
-    async def complaint(self, code: int) -> str:
+    async def error_line(self, code: int) -> str:
         """Wait for its end with a code; give the one line that it wrote."""
         assert await self.code() == code, self.err
         [line] = self.err.splitlines()

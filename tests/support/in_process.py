@@ -22,7 +22,7 @@ class Ended:
     out: str
     err: str
 
-    def complaint(self, code: int) -> str:
+    def error_line(self, code: int) -> str:
         """Give the one line that it wrote, if it ended with this code."""
         assert self.code == code, self.err
         [line] = self.err.splitlines()

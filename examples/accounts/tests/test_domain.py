@@ -25,7 +25,7 @@ def test_an_address_is_the_same_however_it_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "error"),
     [
         ("elevenchars", "12 to 128 characters"),
         ("abcdefgh" * 16 + "i", "12 to 128 characters"),
@@ -35,8 +35,8 @@ def test_an_address_is_the_same_however_it_is_written() -> None:
         ("with a \n in it", "can be typed"),
     ],
 )
-def test_a_weak_password_is_refused(text: str, complaint: str) -> None:
-    with pytest.raises(WeakPasswordError, match=complaint):
+def test_a_weak_password_is_refused(text: str, error: str) -> None:
+    with pytest.raises(WeakPasswordError, match=error):
         Password(text)
 
 

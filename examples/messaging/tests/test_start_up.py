@@ -68,18 +68,18 @@ async def test_without_a_database_it_starts_and_answers_that_it_is_away(
 @pytest.mark.requirement("C13")
 async def test_a_worker_without_a_broker_does_not_start(commands: Commands) -> None:
     command = commands("worker", RELAY, DATABASE_URL=NOWHERE, PYTHONPATH=str(ROOT))
-    assert "there is no broker to deliver to: set RABBITMQ_URL" in await command.complaint(2)
+    assert "there is no broker to deliver to: set RABBITMQ_URL" in await command.error_line(2)
 
 
 @pytest.mark.parametrize(
-    ("url", "complaint"),
+    ("url", "error"),
     [({}, "set RABBITMQ_URL"), ({"RABBITMQ_URL": NO_BROKER}, "the broker cannot be used")],
 )
 async def test_a_consumer_without_a_broker_says_so_in_one_line(
-    commands: Commands, url: dict[str, str], complaint: str
+    commands: Commands, url: dict[str, str], error: str
 ) -> None:
-    said = await commands.python(*AUDIT, **url).complaint(1)
-    assert complaint in said
+    said = await commands.python(*AUDIT, **url).error_line(1)
+    assert error in said
     assert "hunter2" not in said
 
 
@@ -88,4 +88,4 @@ async def test_a_consumer_without_a_queue_says_who_makes_it(
 ) -> None:
     broker.delete_queue("messaging_audit")
     command = commands.python(*AUDIT, RABBITMQ_URL=rabbitmq_url)
-    assert "start the worker first" in await command.complaint(1)
+    assert "start the worker first" in await command.error_line(1)

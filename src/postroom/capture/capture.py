@@ -103,10 +103,10 @@ def _headers(settings: CaptureSettings) -> dict[str, Any]:
     return headers
 
 
-def _check_size(complaint: str, document: Mapping[str, Any], limit: int) -> None:
+def _check_size(beginning: str, document: Mapping[str, Any], limit: int) -> None:
     size = len(to_json(document).encode())
     if size > limit:
         raise CaptureError(
-            f"{complaint} {size:,} bytes, and the outbox holds {limit:,}."
+            f"{beginning} {size:,} bytes, and the outbox holds {limit:,}."
             " Store the bulk elsewhere and send its address, or raise the limit of the Outbox."
         )

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from postroom.cli.complaint import BY_SIGNAL, Complaint, Exit
+from postroom.cli.errors import BY_SIGNAL, CommandError, Exit
 from postroom.cli.logs import set_up_logging
 from postroom.cli.settings import SETTINGS, WorkerSettings
 from postroom.cli.topology import apply_topology, topology_of, tree
@@ -92,9 +92,9 @@ def worker(
 
     Of a relay that a module makes, or from URLs: --database and --broker.
     Settings come from flags, then the environment, then postroom.toml.
-    SIGTERM or SIGINT finishes what is on its way; a second one stops at once.
+    SIGTERM or SIGINT finishes what is in flight; a second one stops at once.
 
-    Exit codes: 0 as told, 1 an error nobody foresaw, 2 usage, settings or
+    Exit codes: 0 as told, 1 an unexpected error, 2 usage, settings or
     a missing extra, 3 database, 4 its tables, 5 broker or topology,
     128 + n a second signal n.
     """
@@ -149,9 +149,9 @@ def _end(command: str, run: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     """Run a command to its end, and the process with it."""
     try:
         code = asyncio.run(run())
-    except Complaint as complaint:
-        print(f"postroom {command}: {complaint}", file=sys.stderr)
-        code = complaint.code
+    except CommandError as error:
+        print(f"postroom {command}: {error}", file=sys.stderr)
+        code = error.code
     except Exception as error:
         message = "postroom: %s failed: %s"
         logger = logging.getLogger("postroom")

@@ -1,4 +1,4 @@
-"""Answers whoever watches over the process: `/live`, is it; `/ready`, does it deliver."""
+"""Health over HTTP, for an orchestrator: `/live`, the process responds; `/ready`, it delivers."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from postroom.cli.complaint import Complaint
+from postroom.cli.errors import CommandError
 from postroom.relay.health import Health, HealthStatus
 
 logger = logging.getLogger("postroom.worker")
@@ -25,7 +25,7 @@ Ask = Callable[[], Health]
 
 @asynccontextmanager
 async def health_server(host: str, port: int | None, ask: Ask) -> AsyncIterator[None]:
-    """Answer for as long as the block lasts; without a port, nobody asks."""
+    """Answer on the port for as long as the block lasts; without a port, do nothing."""
     if port is None:
         yield
         return
@@ -34,7 +34,7 @@ async def health_server(host: str, port: int | None, ask: Ask) -> AsyncIterator[
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         server = _server(family)(address[:2], loop, ask)
     except OSError as error:
-        raise Complaint(f"cannot listen on {host}:{port} for --health-port: {error}.") from error
+        raise CommandError(f"cannot listen on {host}:{port} for --health-port: {error}.") from error
     thread = threading.Thread(target=server.serve_forever, name="postroom health", daemon=True)
     thread.start()
     try:
@@ -49,7 +49,7 @@ def _server(family: socket.AddressFamily) -> type["_Server"]:
 
 
 class _Server(ThreadingHTTPServer):
-    """Answers from threads of its own, so that a stuck event loop is told of, too."""
+    """Answers from threads of its own, so that it can report a stuck event loop, too."""
 
     daemon_threads = True
 
@@ -77,7 +77,7 @@ class _Server(ThreadingHTTPServer):
             return None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of whoever asks and does not wait for the answer."""
+        """Log an error, unless it is a client that does not wait for the answer."""
         if not isinstance(sys.exc_info()[1], OSError):
             logger.exception("postroom: a question about health failed")
 

@@ -7,25 +7,25 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from postroom.cli.complaint import Complaint, missing_extra
+from postroom.cli.errors import CommandError, missing_extra
 from postroom.errors import ConfigurationError
 
 
 async def load(target: str, *kinds: type[Any]) -> Any:
     """Import an object of one of these kinds, or call the function that makes it.
 
-    Modules are looked for in the working directory too. Raises Complaint.
+    Modules are looked for in the working directory too. Raises CommandError.
     """
     module_name, _, path = target.partition(":")
     wanted = " or a ".join(kind.__name__ for kind in kinds)
     if not module_name or not path or module_name.startswith("."):
-        raise Complaint(f"{target!r} is no path.to.module:name of a {wanted}.")
+        raise CommandError(f"{target!r} is no path.to.module:name of a {wanted}.")
     try:
         found = await _find(module_name, path, kinds)
     except ConfigurationError as error:  # of the user's code, which knows what is wrong
-        raise Complaint(str(error)) from error
+        raise CommandError(str(error)) from error
     if not isinstance(found, kinds):
-        raise Complaint(f"{target} is a {type(found).__name__}, not a {wanted}.")
+        raise CommandError(f"{target} is a {type(found).__name__}, not a {wanted}.")
     return found
 
 
@@ -33,7 +33,7 @@ async def _find(module_name: str, path: str, kinds: tuple[type[Any], ...]) -> An
     found: Any = _import(module_name)
     for name in path.split("."):
         if not hasattr(found, name):
-            raise Complaint(f"module {module_name} has no {path!r}. {_candidates(found, kinds)}")
+            raise CommandError(f"module {module_name} has no {path!r}. {_candidates(found, kinds)}")
         found = getattr(found, name)
     return await _make(found) if _is_factory(found) else found
 
@@ -64,11 +64,11 @@ def _import(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        complaint = missing_extra(error)
-        if complaint is not None:
-            raise complaint from error
+        install = missing_extra(error)
+        if install is not None:
+            raise install from error
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            raise Complaint(
+            raise CommandError(
                 f"there is no module {error.name!r}, neither installed nor in {here}."
             ) from error
         raise

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from postroom.capture.notify import CHANNEL
-from postroom.cli.complaint import Complaint
+from postroom.cli.errors import CommandError
 
 Sources = Sequence[tuple[str, Mapping[str, Any]]]
-"""Who tells, as they are named in a complaint, and what."""
+"""Where settings come from, as an error names it, and what each source sets."""
 FILE: Final = Path("postroom.toml")
 SECTION: Final = "worker"
 LogFormat = Literal["text", "json"]
@@ -115,12 +115,12 @@ class WorkerSettings:
     def gather(
         cls, flags: Mapping[str, Any], config: Path | None, environment: Mapping[str, str]
     ) -> "WorkerSettings":
-        """Take each setting from the first that has it. Raises Complaint, naming who said what."""
+        """Take each setting from the first source that has it. Raises CommandError."""
         told = {name: value for name, value in flags.items() if value is not None}
         from_file = read_file(config)
         named = from_file.pop("relay", None)
         if named is not None and not isinstance(named, str):
-            raise Complaint(f"relay in {config or FILE} is {named!r}: it has to be a text.")
+            raise CommandError(f"relay in {config or FILE} is {named!r}: it has to be a text.")
         relay = told.pop("relay", None) or (None if "database" in told else named)
         sources = (
             ("--{flag}", told),
@@ -130,11 +130,11 @@ class WorkerSettings:
         return cls(relay=relay, **{name: _pick(name, sources) for name in SETTINGS})
 
     def refuse_unused(self, flags: Mapping[str, Any]) -> None:
-        """Raise Complaint for a flag that says what the relay of a module has been told already."""
+        """Raise CommandError for a flag that the relay of a module does not use."""
         told = (name for name, value in flags.items() if value is not None and name in SETTINGS)
         unused = [name for name in told if SETTINGS[name].of_relay]
         if self.relay is not None and unused:
-            raise Complaint(
+            raise CommandError(
                 f"--{unused[0].replace('_', '-')} is for a worker that is made from URLs."
                 f" {self.relay} has been told by the code that makes it."
             )
@@ -148,18 +148,18 @@ def read_file(path: Path | None) -> dict[str, Any]:
     try:
         document = tomllib.loads(found.read_text(encoding="utf-8"))
     except OSError as error:
-        raise Complaint(f"cannot read {found}: {error.strerror}.") from error
+        raise CommandError(f"cannot read {found}: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Complaint(f"{found} is no TOML: {error}.") from error
+        raise CommandError(f"{found} is no TOML: {error}.") from error
     section = document.pop(SECTION, {})
     if not isinstance(section, dict):
-        raise Complaint(f"{found}: [{SECTION}] is a table of settings.")
+        raise CommandError(f"{found}: [{SECTION}] is a table of settings.")
     if document:
         stray = ", ".join(sorted(document))
-        raise Complaint(f"{found} has {stray} beside its table [{SECTION}], which has them all.")
+        raise CommandError(f"{found} has {stray} beside its table [{SECTION}], which has them all.")
     known = {*SETTINGS, "relay"}
     if unknown := sorted(section.keys() - known):
-        raise Complaint(
+        raise CommandError(
             f"{found} has a setting {unknown[0]!r} in [{SECTION}]."
             f" There are: {', '.join(sorted(known))}."
         )
@@ -179,7 +179,7 @@ def _pick(name: str, sources: Sources) -> Any:
             flag = name.replace("_", "-")
             who = source.format(name=name, flag=flag, variable=setting.variable)
             shown = "" if name in ("database", "broker") else f" is {value!r}"
-            raise Complaint(f"{who}{shown}: it has to be {error}.") from error
+            raise CommandError(f"{who}{shown}: it has to be {error}.") from error
     return setting.default
 
 

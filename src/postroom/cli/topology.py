@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.markup import escape
 from rich.tree import Tree
 
-from postroom.cli.complaint import Complaint, Exit, missing_extra
+from postroom.cli.errors import CommandError, Exit, missing_extra
 from postroom.cli.loading import load
 from postroom.cli.settings import WorkerSettings
 from postroom.errors import ConfigurationError, Outage
@@ -36,7 +36,7 @@ async def topology_of(settings: WorkerSettings, target: str | None, broker: str 
     try:
         address = Address.parse(settings.broker)
     except ConfigurationError as error:
-        raise Complaint(str(error)) from error
+        raise CommandError(str(error)) from error
     if target is None:
         return Found(Topology(exchanges=[Exchange(settings.exchange)]), address)
     found: Topology | OutboxRelay = await load(target, Topology, OutboxRelay)
@@ -44,7 +44,7 @@ async def topology_of(settings: WorkerSettings, target: str | None, broker: str 
         return Found(found, address)
     publisher = found.publisher
     if not isinstance(publisher, RabbitMQPublisher) or publisher.topology is None:
-        raise Complaint(f"the publisher of {target} has no topology. Give it one: topology=…")
+        raise CommandError(f"the publisher of {target} has no topology. Give it one: topology=…")
     return Found(publisher.topology, publisher.address if broker is None else address)
 
 
@@ -55,7 +55,7 @@ async def apply_topology(found: Found) -> None:
     try:
         await apply(found.address, found.topology)
     except (Outage, ConfigurationError) as error:
-        raise Complaint(str(error), Exit.BROKER) from error
+        raise CommandError(str(error), Exit.BROKER) from error
 
 
 def tree(found: Found, *, applied: bool) -> Tree:

@@ -7,7 +7,7 @@ from sqlalchemy import URL, MetaData, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from postroom.cli.complaint import Complaint, Exit, missing_extra
+from postroom.cli.errors import CommandError, Exit, missing_extra
 from postroom.cli.loading import load
 from postroom.cli.settings import WorkerSettings
 from postroom.errors import ConfigurationError
@@ -31,7 +31,7 @@ async def relay_of(settings: WorkerSettings) -> OutboxRelay:
         relay: OutboxRelay = await load(settings.relay, OutboxRelay)
         return relay
     if settings.database is None:
-        raise Complaint(
+        raise CommandError(
             "what is to be delivered? Name a relay (postroom worker app.outbox:relay), or a"
             " database (--database URL, or DATABASE_URL)."
         )
@@ -53,22 +53,22 @@ async def relay_of(settings: WorkerSettings) -> OutboxRelay:
             retention=timedelta(days=settings.cleanup_days),
         )
     except ConfigurationError as error:
-        raise Complaint(str(error)) from error
+        raise CommandError(str(error)) from error
 
 
 def engine_of(database: str) -> AsyncEngine:
-    """Make an engine of a URL that needs not name a driver. Raises Complaint, without the URL."""
+    """Make an engine of a URL, with or without a driver. Raises CommandError without the URL."""
     try:
         url = make_url(database)
     except (ArgumentError, ValueError):
-        raise Complaint(f"the database's URL cannot be read. Its form is {SHAPE}.") from None
+        raise CommandError(f"the database's URL cannot be read. Its form is {SHAPE}.") from None
     _check_file(url)
     try:
         return create_async_engine(_with_driver(url), hide_parameters=True)
     except ModuleNotFoundError as error:
-        raise missing_extra(error) or Complaint(_unknown(url)) from error
+        raise missing_extra(error) or CommandError(_unknown(url)) from error
     except SQLAlchemyError as error:  # a driver that is not async, or not known
-        raise Complaint(_unknown(url)) from error
+        raise CommandError(_unknown(url)) from error
 
 
 def publisher_of(settings: WorkerSettings) -> Publisher:
@@ -85,11 +85,11 @@ def publisher_of(settings: WorkerSettings) -> Publisher:
 def _with_driver(url: URL) -> URL:
     driver = DRIVERS.get(url.drivername, url.drivername)
     if driver.partition("+")[0] not in ("postgresql", "sqlite"):
-        raise Complaint(_unknown(url))
+        raise CommandError(_unknown(url))
     if "@" in (url.host or "") or (url.host and "@" in (url.database or "")):
-        raise Complaint("the database's URL has an @ in its user or password: write %40 for it.")
+        raise CommandError("the database's URL has an @ in its user or password: write %40 for it.")
     if url.port is not None and not 0 < url.port < 65536:
-        raise Complaint(f"the database's URL has port {url.port}. Ports end at 65535.")
+        raise CommandError(f"the database's URL has port {url.port}. Ports end at 65535.")
     url = url.set(drivername=driver)
     if driver == "postgresql+asyncpg" and "sslmode" in url.query:  # which asyncpg calls `ssl`
         mode = str(url.query["sslmode"])
@@ -102,7 +102,7 @@ def _check_file(url: URL) -> None:
     path = url.database or ":memory:"
     special = path.startswith((":memory:", "file:"))
     if url.get_backend_name() == "sqlite" and not special and not Path(path).is_file():
-        raise Complaint(f"there is no database file {path}.", Exit.DATABASE)
+        raise CommandError(f"there is no database file {path}.", Exit.DATABASE)
 
 
 def _unknown(url: URL) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from postroom.cli.complaint import (
+from postroom.cli.errors import (
     BY_SIGNAL,
-    Complaint,
+    CommandError,
     Exit,
     bad_database,
     bad_schema,
-    is_foreseen,
+    is_database_unusable,
     place,
 )
 from postroom.cli.health import health_server
@@ -55,17 +55,19 @@ class Told:
             self.code = BY_SIGNAL + number
             self.now.set()
         else:
-            logger.info("postroom: %s, finishes what is on its way and stops", name)
+            logger.info("postroom: %s, finishes what is in flight and stops", name)
             self.stop.set()
 
 
 async def work(settings: WorkerSettings, *, once: bool, wait: bool) -> int:
-    """Run a worker from its start to its end; give its exit code. Raises Complaint.
+    """Run a worker from its start to its end; give its exit code. Raises CommandError.
 
     After a second signal it returns within END_WITHIN. What has not ended by then is abandoned.
     """
     if once and wait:
-        raise Complaint("--once delivers what may leave now, --wait waits: leave one of them out.")
+        raise CommandError(
+            "--once delivers what may leave now, --wait waits: leave one of them out."
+        )
     told = Told()
     told.listen()
     working = asyncio.create_task(_work(settings, told, once=once, wait=wait))
@@ -97,21 +99,21 @@ async def _work(settings: WorkerSettings, told: Told, *, once: bool, wait: bool)
 
 
 async def check(relay: OutboxRelay) -> bool:
-    """See that the database and the publisher can be used; raises Complaint if not."""
+    """See that the database and the publisher can be used; raises CommandError if not."""
     try:
         await relay.store.open()
     except SchemaError as error:
         raise bad_schema(error) from error
     except ConfigurationError as error:
-        raise Complaint(str(error), Exit.DATABASE) from error
+        raise CommandError(str(error), Exit.DATABASE) from error
     except Exception as error:
-        if not is_foreseen(error):
+        if not is_database_unusable(error):
             raise
         raise bad_database(error, relay.engine.url) from error
     try:
         await relay.publisher.open(relay.outbox, relay.engine)
     except (Outage, ConfigurationError) as error:
-        raise Complaint(str(error), Exit.BROKER) from error
+        raise CommandError(str(error), Exit.BROKER) from error
     return True
 
 
@@ -140,9 +142,9 @@ async def _deliver(relay: OutboxRelay, told: Told, *, once: bool) -> None:
     except SchemaError as error:
         raise bad_schema(error) from error
     except (Outage, ConfigurationError) as error:
-        raise Complaint(str(error), Exit.BROKER) from error
+        raise CommandError(str(error), Exit.BROKER) from error
     except Exception as error:
-        if not is_foreseen(error):
+        if not is_database_unusable(error):
             raise
         raise bad_database(error, relay.engine.url) from error
     else:

@@ -49,7 +49,7 @@ def describe(event: Event) -> Description:
     if isinstance(event, Delayed):
         return _delayed(describe(undelayed(event)), event.until)
     try:
-        payload = encode_event(event)  # first: its complaints name a field of the event
+        payload = encode_event(event)  # first: its errors name a field of the event
         kind = _own_kind(event) if isinstance(event, UntypedEvent) else _kind(type(event))
         aggregate_type = kind.aggregate_type or getattr(event, "aggregate_type", None)
         return Description(

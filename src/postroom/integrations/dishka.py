@@ -67,11 +67,11 @@ async def _problem(container: AsyncContainer, handler: type[Any]) -> str | None:
     return None
 
 
-def _raise_all(complaint: str, found: Iterable[str | None]) -> None:
+def _raise_all(beginning: str, found: Iterable[str | None]) -> None:
     problems = [problem for problem in found if problem is not None]
     if problems:
         text = "\n".join(f"  {problem}" for problem in problems)
-        raise ConfigurationError(f"{complaint} {len(problems)} of the event handlers:\n{text}")
+        raise ConfigurationError(f"{beginning} {len(problems)} of the event handlers:\n{text}")
 
 
 def _line(handler: type[Any], error: BaseException) -> str:

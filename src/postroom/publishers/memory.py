@@ -123,7 +123,7 @@ class MemoryPublisher:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What has been delivered, to whichever queue, in order."""
+        """What has been delivered, to all queues, in order."""
         return tuple(self._delivered)
 
     def queue(self, name: str, *patterns: str) -> MemoryQueue:
@@ -136,7 +136,7 @@ class MemoryPublisher:
         return queue
 
     async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
-        """Do nothing: there is nobody to connect to."""
+        """Do nothing: there is no server to connect to."""
         self._check_outage()
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:

@@ -27,16 +27,16 @@ class AlreadyHandledError(PostroomError):
 class SessionNote:
     """Puts a note into the first transaction of a session that commits.
 
-    The note is the first thing in each transaction until then, so that whoever runs the same
-    handler for the same record waits for how it ends. That wait does not count for `limit`, the
-    time that the handler may take.
+    The note is the first thing in each transaction until then. A second worker that runs the same
+    handler for the same record waits until that transaction ends. The wait does not count for
+    `limit`, the time that the handler may take.
     """
 
     def __init__(self, inbox: InboxNotes, message_id: str, consumer: str, limit: TimeLimit) -> None:
         self.kept = False
         """Whether a transaction has committed with the note in it."""
         self.repeated = False
-        """Whether somebody else's note was there before."""
+        """Whether another worker's note was there before."""
         self._inbox = inbox
         self._note = (message_id, consumer)
         self._limit = limit

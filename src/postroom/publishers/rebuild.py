@@ -14,7 +14,7 @@ from postroom.record import ClaimedRecord
 def calls_for(record: ClaimedRecord, registry: EventRegistry) -> list[Call]:
     """Give the handlers of a record, each with an event of its own.
 
-    None for a class that nobody handles. Raises UnknownEventTypeError for a type that is neither
+    None for a class without a handler. Raises UnknownEventTypeError for a type that is neither
     a class nor handled, and PayloadError for a payload that does not fit.
     """
     untyped = list(registry.handler_entries(record.event_type))

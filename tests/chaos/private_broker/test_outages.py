@@ -29,157 +29,160 @@ LONGEST_PAUSE = timedelta(seconds=30)
 MANY = 200 if FULL else 20
 
 
-def relay_on(engine: AsyncEngine, witness: Witness, clock: FakeClock) -> OutboxRelay:
-    return OutboxRelay(
-        outbox, engine, witness, retry=TIERS, poll_interval=POLL, batch_size=200, clock=clock
-    )
+class Delivery:
+    """A relay that delivers to the mailbox, on a clock that the test advances."""
+
+    def __init__(self, engine: AsyncEngine, mailbox: Mailbox) -> None:
+        self.engine = engine
+        self.mailbox = mailbox
+        self.clock = FakeClock()
+        self.witness = Witness(mailbox.publisher())
+        self.relay = OutboxRelay(
+            outbox,
+            engine,
+            self.witness,
+            retry=TIERS,
+            poll_interval=POLL,
+            batch_size=200,
+            clock=self.clock,
+        )
+
+    def is_degraded(self, reason: str) -> bool:
+        health = self.relay.health
+        return health.status is HealthStatus.DEGRADED and reason in (health.reason or "")
+
+    async def waits_longer_than_every_retry(self, reason: str) -> None:
+        """Let time pass; the relay tries again and again by itself."""
+        begun = self.clock.shift()
+        while self.clock.shift() - begun < OUTAGE:
+            tries = self.witness.opened
+            self.clock.advance(LONGEST_PAUSE)
+            await eventually(lambda tries=tries: self.witness.opened > tries, "it tries again")  # type: ignore[misc]
+            await eventually(lambda: self.is_degraded(reason), f"it says: {reason}")
+
+    async def recovers(self, count: int) -> None:
+        """Wait until so many have arrived and the relay is well again; stop it."""
+        self.clock.advance(LONGEST_PAUSE)
+        await self.witness.delivers(count)
+        relay = self.relay
+        await eventually(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
+        await relay.stop()
+
+    async def assert_untouched(self) -> None:
+        """No record has an attempt counted or an error, and none is failed."""
+        found = await rows(self.engine)
+        assert {(row.retry_count, row.error_message) for row in found} == {(0, None)}
+        assert {row.status for row in found} <= {Status.PENDING, Status.PUBLISHED}
+
+    async def assert_all_arrived(self, records: Sequence[OutboxRecord]) -> list[Entry]:
+        """All arrived in order, without an attempt counted; give what arrived."""
+        await self.assert_untouched()
+        assert has_status(await rows(self.engine), Status.PUBLISHED)
+        assert await blocked_keys(self.engine) == []
+        arrived = await self.mailbox.empty()
+        assert records_in(arrived) == {str(each.id) for each in records}
+        assert out_of_order(arrived) == []
+        assert self.witness.asked_again == []
+        assert self.witness.sent_by_itself(Counter(each.record for each in arrived)) == []
+        return arrived
+
+    async def assert_all_arrived_once(self, records: Sequence[OutboxRecord]) -> None:
+        assert repeats(await self.assert_all_arrived(records)) == []
 
 
-def is_degraded(relay: OutboxRelay, reason: str) -> bool:
-    health = relay.health
-    return health.status is HealthStatus.DEGRADED and reason in (health.reason or "")
-
-
-async def stay_away(witness: Witness, relay: OutboxRelay, clock: FakeClock, reason: str) -> None:
-    """Let time pass; the relay tries again and again by itself."""
-    begun = clock.shift()
-    while clock.shift() - begun < OUTAGE:
-        tries = witness.opened
-        clock.advance(LONGEST_PAUSE)
-        await eventually(lambda tries=tries: witness.opened > tries, "it tries again")  # type: ignore[misc]
-        await eventually(lambda: is_degraded(relay, reason), f"it says: {reason}")
-
-
-async def come_back(relay: OutboxRelay, clock: FakeClock, witness: Witness, count: int) -> None:
-    clock.advance(LONGEST_PAUSE)
-    await witness.delivers(count)
-    await eventually(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
-    await relay.stop()
-
-
-async def assert_untouched(engine: AsyncEngine) -> None:
-    """Nothing is counted against anybody, and nothing is failed."""
-    found = await rows(engine)
-    assert {(row.retry_count, row.error_message) for row in found} == {(0, None)}
-    assert {row.status for row in found} <= {Status.PENDING, Status.PUBLISHED}
-
-
-async def assert_all_arrived(
-    engine: AsyncEngine, mailbox: Mailbox, witness: Witness, records: Sequence[OutboxRecord]
-) -> list[Entry]:
-    """All is there, in order, and nothing is counted against anybody; give it."""
-    await assert_untouched(engine)
-    assert has_status(await rows(engine), Status.PUBLISHED)
-    assert await blocked_keys(engine) == []
-    arrived = await mailbox.empty()
-    assert records_in(arrived) == {str(each.id) for each in records}
-    assert out_of_order(arrived) == []
-    assert witness.asked_again == []
-    assert witness.sent_by_itself(Counter(each.record for each in arrived)) == []
-    return arrived
+@pytest.fixture
+def delivery(engine: AsyncEngine, mailbox: Mailbox) -> Delivery:
+    return Delivery(engine, mailbox)
 
 
 @pytest.mark.requirement("C17", "E1")
 async def test_a_broker_that_is_stopped_for_longer_than_every_retry_costs_nothing(
-    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+    engine: AsyncEngine, broker: Broker, delivery: Delivery
 ) -> None:
     early, late = records_of_keys(100, MANY), records_of_keys(100, 2)
     await save(engine, early)
-    clock, witness = FakeClock(), Witness(mailbox.publisher())
-    relay = relay_on(engine, witness, clock)
-    async with running(relay):
-        await witness.delivers(500)
+    async with running(delivery.relay):
+        await delivery.witness.delivers(500)
         await asyncio.to_thread(broker.stop)
         await save(engine, late)
-        await stay_away(witness, relay, clock, "cannot reach RabbitMQ")
-        await assert_untouched(engine)
+        await delivery.waits_longer_than_every_retry("cannot reach RabbitMQ")
+        await delivery.assert_untouched()
         assert not has_status(await rows(engine), Status.PUBLISHED)
         await asyncio.to_thread(broker.start)
-        await come_back(relay, clock, witness, len(early) + len(late))
+        await delivery.recovers(len(early) + len(late))
 
-    await assert_all_arrived(engine, mailbox, witness, early + late)
+    await delivery.assert_all_arrived(early + late)
 
 
 @pytest.mark.requirement("C17", "E2")
 async def test_a_broker_that_is_killed_in_the_middle_of_deliveries_loses_nothing_it_confirmed(
-    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+    engine: AsyncEngine, broker: Broker, delivery: Delivery
 ) -> None:
     records = records_of_keys(100, MANY)
     await save(engine, records)
-    clock, witness = FakeClock(), Witness(mailbox.publisher())
-    relay = relay_on(engine, witness, clock)
-    async with running(relay):
-        await witness.delivers(1000)
+    async with running(delivery.relay):
+        await delivery.witness.delivers(1000)
         broker.kill()
-        before = len(witness.delivered)
+        before = len(delivery.witness.delivered)
         assert before < len(records)
-        await stay_away(witness, relay, clock, "cannot reach RabbitMQ")
+        await delivery.waits_longer_than_every_retry("cannot reach RabbitMQ")
         await asyncio.to_thread(broker.start)
-        await come_back(relay, clock, witness, len(records))
+        await delivery.recovers(len(records))
 
-    await assert_all_arrived(engine, mailbox, witness, records)
+    await delivery.assert_all_arrived(records)
 
 
 @pytest.mark.requirement("C17", "E2")
 async def test_an_alarm_of_the_broker_pauses_deliveries_and_sends_nothing_twice(
-    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+    engine: AsyncEngine, broker: Broker, delivery: Delivery
 ) -> None:
     records = records_of_keys(100, MANY)
-    clock, witness = FakeClock(), Witness(mailbox.publisher())
-    relay = relay_on(engine, witness, clock)
     await save(engine, records[:100])
-    async with running(relay):
-        await witness.delivers(100)
+    async with running(delivery.relay):
+        await delivery.witness.delivers(100)
         await asyncio.to_thread(broker.alarm, on=True)
         await save(engine, records[100:])
-        await eventually(lambda: is_degraded(relay, "low on memory"), "it says so")
-        await stay_away(witness, relay, clock, "low on memory")
-        await assert_untouched(engine)
-        assert len(witness.delivered) == 100
+        await eventually(lambda: delivery.is_degraded("low on memory"), "it says so")
+        await delivery.waits_longer_than_every_retry("low on memory")
+        await delivery.assert_untouched()
+        assert len(delivery.witness.delivered) == 100
         await asyncio.to_thread(broker.alarm, on=False)
-        await come_back(relay, clock, witness, len(records))
+        await delivery.recovers(len(records))
 
-    arrived = await assert_all_arrived(engine, mailbox, witness, records)
-    assert repeats(arrived) == []
+    await delivery.assert_all_arrived_once(records)
 
 
 @pytest.mark.requirement("E2")
 async def test_an_alarm_is_noticed_while_more_is_written_than_the_broker_will_read(
-    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+    engine: AsyncEngine, broker: Broker, delivery: Delivery
 ) -> None:
     records = records_of_keys(200, 2)
     for record in records:
         record.payload = {"filling": "x" * (MAX_MESSAGE_SIZE - 100)}
-    clock, witness = FakeClock(), Witness(mailbox.publisher())
-    relay = relay_on(engine, witness, clock)
-    async with running(relay):
-        await eventually(lambda: relay.idle, "it runs")
+    async with running(delivery.relay):
+        await eventually(lambda: delivery.relay.idle, "it runs")
         await asyncio.to_thread(broker.alarm, on=True)
         await save(engine, records)
-        await eventually(lambda: is_degraded(relay, "low on memory"), "it says so")
+        await eventually(lambda: delivery.is_degraded("low on memory"), "it says so")
         await asyncio.to_thread(broker.alarm, on=False)
-        await come_back(relay, clock, witness, len(records))
+        await delivery.recovers(len(records))
 
-    arrived = await assert_all_arrived(engine, mailbox, witness, records)
-    assert repeats(arrived) == []
+    await delivery.assert_all_arrived_once(records)
 
 
 @pytest.mark.requirement("E2")
 async def test_an_alarm_that_comes_in_full_flow_sends_nothing_twice(
-    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+    engine: AsyncEngine, broker: Broker, delivery: Delivery
 ) -> None:
     records = records_of_keys(100, MANY)
-    clock, witness = FakeClock(), Witness(mailbox.publisher())
-    relay = relay_on(engine, witness, clock)
     await save(engine, records)
-    async with running(relay):
-        await witness.delivers(100)
+    async with running(delivery.relay):
+        await delivery.witness.delivers(100)
         await asyncio.to_thread(broker.alarm, on=True)
         await asyncio.to_thread(broker.alarm, on=False)
-        await come_back(relay, clock, witness, len(records))
+        await delivery.recovers(len(records))
 
-    arrived = await assert_all_arrived(engine, mailbox, witness, records)
-    assert repeats(arrived) == []
+    await delivery.assert_all_arrived_once(records)
 
 
 @pytest.mark.requirement("E2")

@@ -276,7 +276,7 @@ def test_the_default_limit_is_a_mebibyte() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "complaint"),
+    ("bad", "error"),
     [
         ({"trace": "x" * 60}, r"headers takes? .* bytes.* 60"),
         ({"trace": "é" * 30}, r"headers takes? .* bytes.* 60"),
@@ -286,11 +286,11 @@ def test_the_default_limit_is_a_mebibyte() -> None:
     ],
 )
 def test_headers_that_do_not_fit_are_refused(
-    monkeypatch: pytest.MonkeyPatch, bad: dict[str, Any], complaint: str
+    monkeypatch: pytest.MonkeyPatch, bad: dict[str, Any], error: str
 ) -> None:
     monkeypatch.setitem(headers, "trace", bad["trace"])
     session = Session()
-    with pytest.raises(CaptureError, match=complaint):
+    with pytest.raises(CaptureError, match=error):
         tight.dispatcher(session).dispatch_now([untyped()])
     assert not session.new
 

@@ -1,4 +1,4 @@
-"""What a user names as module:name, found or complained of."""
+"""What a user names as module:name, found or an error."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from postroom import OutboxRelay
-from postroom.cli.complaint import Complaint, Exit
+from postroom.cli.errors import CommandError, Exit
 from postroom.cli.loading import load
 from postroom.publishers.rabbitmq import Topology
 
@@ -45,8 +45,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
             del sys.modules[name]
 
 
-async def complaint_of(target: str, *kinds: type) -> str:
-    with pytest.raises(Complaint) as caught:
+async def error_of(target: str, *kinds: type) -> str:
+    with pytest.raises(CommandError) as caught:
         await load(target, *(kinds or (OutboxRelay,)))
     assert caught.value.code == Exit.USAGE
     assert "\n" not in str(caught.value)
@@ -89,28 +89,28 @@ async def test_one_of_several_kinds_will_do(write: Write) -> None:
 
 @pytest.mark.parametrize("target", ["shop", "shop:", ":relay", "", ":"])
 async def test_what_is_no_path_is_said_to_be_none(target: str) -> None:
-    text = await complaint_of(target)
+    text = await error_of(target)
     assert repr(target) in text
     assert "path.to.module:name of a OutboxRelay" in text
 
 
 async def test_a_relative_module_is_said_to_be_none(write: Write) -> None:
-    assert "..shop" in await complaint_of("..shop:relay")
+    assert "..shop" in await error_of("..shop:relay")
 
 
 async def test_a_module_that_is_not_there_is_named_with_where_it_was_looked_for(
     write: Write, tmp_path: Path
 ) -> None:
-    text = await complaint_of("no_such_module.outbox:relay")
+    text = await error_of("no_such_module.outbox:relay")
     assert "no module 'no_such_module'" in text
     assert str(tmp_path) in text
     package = write("")
-    assert f"no module '{package}.outbox'" in await complaint_of(f"{package}.outbox:relay")
+    assert f"no module '{package}.outbox'" in await error_of(f"{package}.outbox:relay")
 
 
 async def test_a_name_that_is_not_there_is_told_with_those_that_are(write: Write) -> None:
     name = write(f"{RELAY}\nmy_relay = make()")
-    text = await complaint_of(f"{name}:relay")
+    text = await error_of(f"{name}:relay")
     assert f"module {name} has no 'relay'" in text
     assert "It has my_relay." in text
 
@@ -118,7 +118,7 @@ async def test_a_name_that_is_not_there_is_told_with_those_that_are(write: Write
 @pytest.mark.parametrize("path", ["nothing", "number.real.nothing", "slots.nothing"])
 async def test_a_name_that_nothing_is_like_is_told_too(write: Write, path: str) -> None:
     name = write("number = 5\nclass Slots:\n    __slots__ = ()\nslots = Slots()")
-    text = await complaint_of(f"{name}:{path}")
+    text = await error_of(f"{name}:{path}")
     assert repr(path) in text
     assert "Check the spelling." in text
 
@@ -126,17 +126,15 @@ async def test_a_name_that_nothing_is_like_is_told_too(write: Write, path: str) 
 @pytest.mark.parametrize("path", ["number", "make", "nothing"])
 async def test_what_is_of_another_kind_is_named(write: Write, path: str) -> None:
     name = write("number = 5\nnothing = None\ndef make():\n    return 5")
-    text = await complaint_of(f"{name}:{path}", Topology, OutboxRelay)
+    text = await error_of(f"{name}:{path}", Topology, OutboxRelay)
     kind = "NoneType" if path == "nothing" else "int"
     assert text == f"{name}:{path} is a {kind}, not a Topology or a OutboxRelay."
 
 
 @pytest.mark.parametrize("path", ["needs", "OutboxRelay"])
-async def test_what_cannot_be_called_without_arguments_is_complained_of(
-    write: Write, path: str
-) -> None:
+async def test_what_cannot_be_called_without_arguments_is_an_error(write: Write, path: str) -> None:
     name = write(f"{RELAY}\ndef needs(engine):\n    return engine")
-    assert f"{name}:{path}" in await complaint_of(f"{name}:{path}")
+    assert f"{name}:{path}" in await error_of(f"{name}:{path}")
 
 
 async def test_an_error_inside_the_module_is_the_users_to_see(write: Write) -> None:
@@ -170,4 +168,4 @@ RAISE = "raise ModuleNotFoundError('No module named asyncpg', name='asyncpg')"
 )
 async def test_an_extra_that_the_users_module_misses_is_named(write: Write, text: str) -> None:
     name = write(text)
-    assert "pip install 'postroom[postgres]'" in await complaint_of(f"{name}:relay")
+    assert "pip install 'postroom[postgres]'" in await error_of(f"{name}:relay")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from postroom.cli.complaint import Complaint, Exit
+from postroom.cli.errors import CommandError, Exit
 from postroom.cli.settings import SETTINGS, WorkerSettings
 
 SECRET = "s3cr:t%2Fp%40ss"
@@ -59,9 +59,9 @@ def gather(
     return WorkerSettings.gather(everything, config, environment or {})
 
 
-def complaint_of(*told: Any, **named: Any) -> str:
+def error_of(*told: Any, **named: Any) -> str:
     """Give what is said about settings that cannot be."""
-    with pytest.raises(Complaint) as caught:
+    with pytest.raises(CommandError) as caught:
         gather(*told, **named)
     assert caught.value.code == Exit.USAGE
     assert "\n" not in str(caught.value)
@@ -163,12 +163,12 @@ def test_an_empty_channel_means_only_to_poll(source: str) -> None:
 )
 def test_a_bad_value_is_named_with_who_said_it(name: str, value: str) -> None:
     variable = SETTINGS[name].variable
-    text = complaint_of(environment={variable: value})
+    text = error_of(environment={variable: value})
     assert text.startswith(f"{variable} is {value!r}: it has to be ")
-    text = complaint_of({name: value})
+    text = error_of({name: value})
     assert text.startswith(f"--{name.replace('_', '-')} is {value!r}: it has to be ")
     write(toml(**{name: value}))
-    text = complaint_of()
+    text = error_of()
     assert text.startswith(f"{name} in postroom.toml is {value!r}: it has to be ")
 
 
@@ -188,18 +188,18 @@ def test_a_bad_value_is_named_with_who_said_it(name: str, value: str) -> None:
 )
 def test_a_value_of_the_wrong_kind_in_the_file_is_named(line: str, setting: str) -> None:
     write(f"[worker]\n{line}\n")
-    assert f"{setting} in postroom.toml" in complaint_of()
+    assert f"{setting} in postroom.toml" in error_of()
 
 
 def test_a_bad_value_names_the_file_that_it_is_in() -> None:
     path = write(toml(batch_size=0), "other.toml")
-    assert "batch_size in other.toml is 0" in complaint_of(config=path)
+    assert "batch_size in other.toml is 0" in error_of(config=path)
 
 
 @pytest.mark.parametrize("name", ["database", "broker"])
 def test_a_bad_url_is_never_shown(name: str) -> None:
     write(f'[worker]\n{name} = ["amqp://user:{SECRET}@host/"]\n')
-    text = complaint_of()
+    text = error_of()
     assert f"{name} in postroom.toml" in text
     assert SECRET not in text
 
@@ -209,7 +209,7 @@ def test_a_bad_url_is_never_shown(name: str) -> None:
 
 def test_a_setting_that_is_not_known_is_named_with_those_that_are() -> None:
     write(toml(batchsize=5))
-    text = complaint_of()
+    text = error_of()
     assert "'batchsize'" in text
     assert "batch_size" in text
     assert "postroom.toml" in text
@@ -217,14 +217,14 @@ def test_a_setting_that_is_not_known_is_named_with_those_that_are() -> None:
 
 def test_a_section_that_is_not_known_is_named() -> None:
     write("[wroker]\nbatch_size = 5\n")
-    text = complaint_of()
+    text = error_of()
     assert "wroker" in text
     assert "[worker]" in text
 
 
 def test_a_file_that_is_no_toml_is_named_with_the_place_of_the_fault() -> None:
     write(f'[worker]\ndatabase = "postgresql://u:{SECRET}@h/d\nexchange = "x"\n')
-    text = complaint_of()
+    text = error_of()
     assert text.startswith("postroom.toml is no TOML")
     assert "line 2" in text
     assert SECRET not in text
@@ -232,18 +232,18 @@ def test_a_file_that_is_no_toml_is_named_with_the_place_of_the_fault() -> None:
 
 def test_a_file_that_is_no_text_is_no_toml() -> None:
     Path("postroom.toml").write_bytes(b"[worker]\nexchange = '\xff'\n")
-    assert complaint_of().startswith("postroom.toml is no TOML")
+    assert error_of().startswith("postroom.toml is no TOML")
 
 
 def test_a_worker_that_is_no_table_is_named() -> None:
     write("worker = 5\n")
-    assert "[worker] is a table" in complaint_of()
+    assert "[worker] is a table" in error_of()
 
 
 def test_a_file_that_is_named_has_to_be_there(directory: Path) -> None:
-    text = complaint_of(config=Path("nowhere.toml"))
+    text = error_of(config=Path("nowhere.toml"))
     assert text == "cannot read nowhere.toml: No such file or directory."
-    assert "Is a directory" in complaint_of(config=directory)
+    assert "Is a directory" in error_of(config=directory)
 
 
 def test_a_file_that_is_named_is_read_instead_of_the_usual_one() -> None:
@@ -289,7 +289,7 @@ def test_a_database_in_the_environment_leaves_the_relay_in_the_file() -> None:
 def test_a_flag_that_the_relay_of_a_module_has_been_told_is_refused(name: str) -> None:
     flags = {"relay": "shop:relay", name: EXAMPLES[name][0]}
     settings = gather(flags)
-    with pytest.raises(Complaint, match=f"--{name.replace('_', '-')} is for") as caught:
+    with pytest.raises(CommandError, match=f"--{name.replace('_', '-')} is for") as caught:
         settings.refuse_unused(flags)
     assert "shop:relay" in str(caught.value)
     assert "//" not in str(caught.value)

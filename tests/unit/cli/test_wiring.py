@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from postroom.cli.complaint import Complaint, Exit
+from postroom.cli.errors import CommandError, Exit
 from postroom.cli.wiring import engine_of
 
 SECRET = "hunter2"
@@ -27,8 +27,8 @@ SECRET = "hunter2"
         "",
     ],
 )
-def test_a_url_that_cannot_be_used_is_complained_of_and_not_shown(url: str) -> None:
-    with pytest.raises(Complaint) as caught:
+def test_a_url_that_cannot_be_used_is_an_error_that_does_not_show_it(url: str) -> None:
+    with pytest.raises(CommandError) as caught:
         engine_of(url)
     assert SECRET not in str(caught.value)
     assert caught.value.code == Exit.USAGE

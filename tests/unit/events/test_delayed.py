@@ -100,8 +100,8 @@ def test_any_moment_will_do(until: datetime) -> None:
     ],
 )
 def test_what_is_no_moment_is_refused(until: Any) -> None:
-    complaint = r"cannot capture reminder\.set: field `until` is .*no moment in UTC.*now\(UTC\)"
-    with pytest.raises(CaptureError, match=complaint):
+    error = r"cannot capture reminder\.set: field `until` is .*no moment in UTC.*now\(UTC\)"
+    with pytest.raises(CaptureError, match=error):
         captured(Delayed(ReminderSet(), until=until))
 
 

@@ -117,8 +117,8 @@ def test_the_key_is_a_field_that_the_class_names() -> None:
 def test_the_parts_of_a_key_have_limits(part: str, limit: int) -> None:
     longest = "é" * (limit // 2)
     assert getattr(describe(untyped(**{part: longest})), part) == longest
-    complaint = rf"thing\.happened: field `{part}` has {limit + 1} bytes, and may have 0 to {limit}"
-    with pytest.raises(CaptureError, match=complaint):
+    error = rf"thing\.happened: field `{part}` has {limit + 1} bytes, and may have 0 to {limit}"
+    with pytest.raises(CaptureError, match=error):
         describe(untyped(**{part: f"{longest}x"}))
 
 
@@ -152,7 +152,7 @@ class Wrong:
 
 
 @pytest.mark.parametrize(
-    ("event", "complaint"),
+    ("event", "error"),
     [
         (Nameless(datetime.now(UTC)), r"Nameless is not an event: its `event_id` is None"),
         (Timeless(ID), r"Timeless is not an event: its `occurred_at` is None"),
@@ -162,8 +162,8 @@ class Wrong:
         ),
     ],
 )
-def test_what_has_no_id_or_no_time_is_no_event(event: Any, complaint: str) -> None:
-    with pytest.raises(EventDefinitionError, match=f"{complaint}.*DomainEvent"):
+def test_what_has_no_id_or_no_time_is_no_event(event: Any, error: str) -> None:
+    with pytest.raises(EventDefinitionError, match=f"{error}.*DomainEvent"):
         describe(event)
 
 

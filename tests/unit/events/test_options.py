@@ -165,7 +165,7 @@ def test_a_dotted_name_ends_in_the_verb(name: str, dotted: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keywords", "complaint"),
+    ("keywords", "error"),
     [
         ({"agregate": "order"}, r"unknown keyword agregate.*aggregate"),
         ({"nmae": "x", "kye": "y"}, r"unknown keyword kye, nmae"),
@@ -185,9 +185,9 @@ def test_a_dotted_name_ends_in_the_verb(name: str, dotted: str) -> None:
     ],
 )
 def test_a_wrong_keyword_is_refused_where_the_class_is_defined(
-    keywords: dict[str, Any], complaint: str
+    keywords: dict[str, Any], error: str
 ) -> None:
-    with pytest.raises(EventDefinitionError, match=rf"Mistaken.*{complaint}"):
+    with pytest.raises(EventDefinitionError, match=rf"Mistaken.*{error}"):
         type("Mistaken", (DomainEvent,), {}, **keywords)
 
 

@@ -400,16 +400,16 @@ def test_a_handler_may_take_a_minute_and_records_are_settled_one_by_one() -> Non
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "error"),
     [
         ({"container": ClosingBadly(None), "factory": Recording}, "not from both"),
         ({"session": Recording}, "there is no container"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(
-    options: dict[str, Any], complaint: str
+    options: dict[str, Any], error: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
+    with pytest.raises(ConfigurationError, match=error):
         HandlersPublisher(**options)
 
 

@@ -15,7 +15,7 @@ HEARTBEAT = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A broker's address. As text it is what may be shown to anybody."""
+    """A broker's address. As text it has no password."""
 
     host: str
     port: int

@@ -1,10 +1,11 @@
 """The error for a channel or a connection that is closed, and what its codes mean."""
 
+from postroom.errors import ConnectionLostError, Outage
 from postroom.publishers.rabbitmq.address import Address
 
 LOGIN_REFUSED, VHOST_REFUSED = 403, 530
 FORCED = 320
-"""How a broker closes a connection because it stops, or because somebody told it to."""
+"""The code when the broker stops, or an administrator closes the connection."""
 
 
 class ClosedError(Exception):
@@ -30,3 +31,14 @@ def refusal(address: Address, error: ClosedError) -> str:
             f" {error.reason}. Check that it exists, and that the user may use it."
         )
     return f"cannot use RabbitMQ at {address}: {error.reason or 'the broker gave no reason'}"
+
+
+def loss(address: Address, error: ClosedError) -> str:
+    """Say that the connection was lost, and why."""
+    return f"the connection to RabbitMQ at {address} was lost: {error.reason}"
+
+
+def connection_lost(address: Address, error: ClosedError) -> Outage:
+    """Return the error for a lost connection: a record may be the cause, unless it was FORCED."""
+    kind = Outage if error.code == FORCED else ConnectionLostError
+    return kind(loss(address, error))

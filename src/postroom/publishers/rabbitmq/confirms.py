@@ -1,4 +1,4 @@
-"""A channel that publishes: it knows what was sent, and what the broker said of each message."""
+"""A channel that publishes: it knows what was sent, and how the broker answered each message."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ Name = tuple[str, str, str]
 
 
 class Parcel:
-    """One message on its way to one place."""
+    """One message to one exchange and routing key, and its outcome."""
 
     __slots__ = ("batch", "exchange", "message", "name", "outcome", "returned", "routing_key")
 
@@ -45,12 +45,12 @@ class Parcel:
         return self.exchange, self.routing_key
 
     def wake(self) -> None:
-        """Wake whoever waits for it, answer or not."""
+        """Wake the `deliver` that waits for it, answered or not."""
         if self.batch is not None:
             self.batch.woken.set()
 
     def answer(self, outcome: Outcome) -> None:
-        """Note how it fared, and tell whoever waits for it."""
+        """Set the outcome, and count it for the `deliver` that waits for it."""
         self.outcome = outcome
         if self.batch is not None:
             self.batch.answered()
@@ -60,7 +60,7 @@ Known = dict[Name, Parcel]
 
 
 class Batch:
-    """Parcels that somebody waits for together."""
+    """The parcels that one call of `deliver` waits for."""
 
     def __init__(self, parcels: Sequence[Parcel]) -> None:
         self.woken = asyncio.Event()
@@ -73,7 +73,7 @@ class Batch:
             self.woken.set()
 
     async def complete(self) -> bool:
-        """Wait for the last answer, or until somebody wakes it before; tell which it was."""
+        """Wait for the last answer, or to be woken before it; tell whether all are answered."""
         await self.woken.wait()
         self.woken.clear()
         return not self._missing
@@ -88,8 +88,8 @@ class Batch:
 class ConfirmChannel(Channel):
     """Publishes with confirms. What the broker has not yet answered is never sent twice.
 
-    `known` is shared by the channels of a publisher: what is on its way, by whichever of them, and
-    what was answered when nobody waited for it any more.
+    `known` is shared by the channels of a publisher: the parcels in flight on any of them, and
+    those that were answered after `deliver` had stopped waiting.
     """
 
     def __init__(self, connection: Connection, known: Known) -> None:
@@ -127,7 +127,7 @@ class ConfirmChannel(Channel):
             self._prune()
 
     async def _send(self, parcels: Iterable[Parcel]) -> None:
-        """Send those that are not on their way."""
+        """Send those that are not in flight."""
         gathered: list[Parcel] = []
         data: list[bytes] = []
         size = 0
@@ -173,7 +173,7 @@ class ConfirmChannel(Channel):
         self.connection.write(b"".join(data))
 
     def _prune(self) -> None:
-        """Forget answers that nobody has asked for, when there are many."""
+        """Forget the answers that came after `deliver` had stopped waiting, when there are many."""
         if len(self._known) > REMEMBERED + len(self._tags):
             answered = [name for name, each in self._known.items() if is_answer(each.outcome)]
             for name in answered:
@@ -213,7 +213,7 @@ class ConfirmChannel(Channel):
             parcel.wake()
 
     def block(self) -> None:
-        """Wake whoever waits: there will be no answer for a while."""
+        """Wake every `deliver` that waits: there will be no answer for a while."""
         for parcel in self._tags.values():
             parcel.wake()
 

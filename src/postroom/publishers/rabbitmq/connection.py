@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
         self._channels.pop(number, None)
 
     def write(self, data: bytes) -> None:
-        """Write frames. Raises ClosedError if nobody is there."""
+        """Write frames. Raises ClosedError if the connection is lost."""
         if self.lost is not None or self._transport is None:
             raise self.lost or ClosedError(0, "the connection was never open", connection=True)
         self._transport.write(data)

@@ -63,19 +63,19 @@ def test_one_binding_need_not_be_a_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "error"),
     [
         ({"type": "stream"}, r"queue `q` is of type 'stream': 'classic' or 'quorum'"),
         ({"type": "quorum", "durable": False}, "queue `q`: a quorum queue is durable"),
     ],
 )
-def test_a_queue_that_cannot_be_is_refused(options: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
+def test_a_queue_that_cannot_be_is_refused(options: dict[str, Any], error: str) -> None:
+    with pytest.raises(ConfigurationError, match=error):
         Queue("q", **options)
 
 
 @pytest.mark.parametrize(
-    ("parts", "complaint"),
+    ("parts", "error"),
     [
         ({"exchanges": [Exchange("e"), Exchange("e", "direct")]}, "exchange `e` more than once"),
         ({"queues": [Queue("q"), Queue("p"), Queue("q")]}, "queue `q` more than once"),
@@ -83,8 +83,8 @@ def test_a_queue_that_cannot_be_is_refused(options: dict[str, Any], complaint: s
         ({"queues": [Queue("")]}, "queue without a name"),
     ],
 )
-def test_a_topology_that_cannot_be_is_refused(parts: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
+def test_a_topology_that_cannot_be_is_refused(parts: dict[str, Any], error: str) -> None:
+    with pytest.raises(ConfigurationError, match=error):
         Topology(**parts)
 
 

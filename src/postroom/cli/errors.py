@@ -1,4 +1,4 @@
-"""What a command says when it cannot go on: one line, and a number for whoever started it."""
+"""The errors that end a command: one line for the user, and an exit code for the shell."""
 
 from enum import IntEnum
 
@@ -11,12 +11,12 @@ INSUFFICIENT_PRIVILEGE = "42501"
 
 
 class Exit(IntEnum):
-    """How a command ends."""
+    """The exit codes of a command."""
 
     OK = 0
-    """As it was told to."""
+    """The command did what it was asked to do."""
     BUG = 1
-    """By an error that nobody foresaw; its traceback is in the log."""
+    """An unexpected error; its traceback is in the log."""
     USAGE = 2
     """A flag, a setting, a module or an extra is wrong or missing."""
     DATABASE = 3
@@ -28,10 +28,10 @@ class Exit(IntEnum):
 
 
 BY_SIGNAL = 128
-"""To which the number of a second signal is added."""
+"""Added to the number of the second signal: the exit code of a worker that it stopped."""
 
 
-class Complaint(Exception):  # noqa: N818 - its text is what the user reads
+class CommandError(Exception):
     """Raised when a command cannot go on. Its text is one line, with the remedy."""
 
     def __init__(self, text: str, code: Exit = Exit.USAGE) -> None:
@@ -50,31 +50,31 @@ EXTRAS = {
 }
 
 
-def missing_extra(error: ModuleNotFoundError) -> Complaint | None:
+def missing_extra(error: ModuleNotFoundError) -> CommandError | None:
     """Name the extra that a missing module belongs to, if it is one of ours."""
     extra = EXTRAS.get((error.name or "").partition(".")[0])
     if extra is None:
         return None
-    return Complaint(f"{error.name} is not installed. Run: pip install 'postroom[{extra}]'")
+    return CommandError(f"{error.name} is not installed. Run: pip install 'postroom[{extra}]'")
 
 
-def bad_schema(error: SchemaError) -> Complaint:
+def bad_schema(error: SchemaError) -> CommandError:
     """Say the first thing that is wrong with the tables, and how many more there are."""
     more = len(error.drift) - 1
     rest = f" ({more} more like it.)" if more else ""
-    return Complaint(f"{error.drift[0]}{rest}", Exit.SCHEMA)
+    return CommandError(f"{error.drift[0]}{rest}", Exit.SCHEMA)
 
 
-def bad_database(error: BaseException, url: URL) -> Complaint:
+def bad_database(error: BaseException, url: URL) -> CommandError:
     """Say that a database cannot be used, and where it was looked for."""
     remedy = "Check the URL, the user and the password."
     if _is_denied(error):
         remedy = "Grant the user SELECT, INSERT, UPDATE and DELETE on the outbox tables."
-    return Complaint(f"cannot use {place(url)}: {error_text(error)}. {remedy}", Exit.DATABASE)
+    return CommandError(f"cannot use {place(url)}: {error_text(error)}. {remedy}", Exit.DATABASE)
 
 
-def is_foreseen(error: BaseException) -> bool:
-    """Tell whether an error says that the database cannot be used as it was told to be."""
+def is_database_unusable(error: BaseException) -> bool:
+    """Tell whether an error means that the database cannot be used with these settings."""
     unknown_option = isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
     no_name = isinstance(error, UnicodeError)  # of a host
     return unknown_option or no_name or _is_denied(error) or database_outage(error)

@@ -4,8 +4,8 @@ import pytest
 from sqlalchemy import make_url
 from sqlalchemy.exc import OperationalError
 
-from postroom.cli.complaint import (
-    Complaint,
+from postroom.cli.errors import (
+    CommandError,
     Exit,
     bad_database,
     bad_schema,
@@ -18,13 +18,13 @@ SECRET = "hunter2"
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\r\n  b", " a \t b\n"])
-def test_a_complaint_is_one_line(text: str) -> None:
-    assert str(Complaint(text)) == "a b"
+def test_an_error_is_one_line(text: str) -> None:
+    assert str(CommandError(text)) == "a b"
 
 
-def test_a_complaint_is_about_usage_unless_it_says_otherwise() -> None:
-    assert Complaint("x").code == Exit.USAGE
-    assert Complaint("x", Exit.BROKER).code == 5
+def test_an_error_has_the_exit_code_for_usage_unless_it_says_otherwise() -> None:
+    assert CommandError("x").code == Exit.USAGE
+    assert CommandError("x", Exit.BROKER).code == 5
 
 
 def test_the_exit_codes_are_those_that_are_documented() -> None:
@@ -38,8 +38,8 @@ def test_the_exit_codes_are_those_that_are_documented() -> None:
     [("asyncpg", "postgres"), ("aiosqlite", "sqlite"), ("pamqp.commands", "rabbitmq")],
 )
 def test_a_missing_module_is_told_with_the_extra_that_has_it(module: str, extra: str) -> None:
-    complaint = missing_extra(ModuleNotFoundError("no module", name=module))
-    assert str(complaint) == f"{module} is not installed. Run: pip install 'postroom[{extra}]'"
+    shown = missing_extra(ModuleNotFoundError("no module", name=module))
+    assert str(shown) == f"{module} is not installed. Run: pip install 'postroom[{extra}]'"
 
 
 @pytest.mark.parametrize("module", ["shop", None, "asyncpg_extras"])
@@ -49,20 +49,20 @@ def test_a_missing_module_of_somebody_else_is_not_ours_to_explain(module: str | 
 
 def test_a_drift_is_told_with_how_many_more_there_are() -> None:
     assert str(bad_schema(SchemaError(["no table `outbox`."]))) == "no table `outbox`."
-    complaint = bad_schema(SchemaError(["no table `outbox`.", "no index.", "no column."]))
-    assert str(complaint) == "no table `outbox`. (2 more like it.)"
-    assert complaint.code == Exit.SCHEMA
+    shown = bad_schema(SchemaError(["no table `outbox`.", "no index.", "no column."]))
+    assert str(shown) == "no table `outbox`. (2 more like it.)"
+    assert shown.code == Exit.SCHEMA
 
 
 def test_a_database_is_told_without_its_password_and_without_the_statement() -> None:
     url = make_url(f"postgresql://ann:{SECRET}@db:5432/shop")
     error = OperationalError("SELECT 1", {"p": SECRET}, Exception("server closed\nthe connection"))
-    complaint = bad_database(error, url)
+    shown = bad_database(error, url)
     start = "cannot use database `shop` at db:5432: server closed. Check the URL, the user"
-    assert str(complaint).startswith(start)
-    assert "SELECT" not in str(complaint)
-    assert SECRET not in str(complaint)
-    assert complaint.code == Exit.DATABASE
+    assert str(shown).startswith(start)
+    assert "SELECT" not in str(shown)
+    assert SECRET not in str(shown)
+    assert shown.code == Exit.DATABASE
 
 
 @pytest.mark.parametrize(

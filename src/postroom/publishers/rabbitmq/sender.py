@@ -1,0 +1,192 @@
+"""Sends messages over one connection, and finds out for which of them RabbitMQ closes a channel."""
+
+import asyncio
+from collections.abc import Sequence
+
+from postroom.errors import ConnectionLostError, Outage
+from postroom.publishers.base import Outcome, Postponed, Refused
+from postroom.publishers.rabbitmq.channel import blocked
+from postroom.publishers.rabbitmq.closed import ClosedError, connection_lost
+from postroom.publishers.rabbitmq.confirms import ConfirmChannel, Known, Parcel, is_answer
+from postroom.publishers.rabbitmq.connection import Connection
+from postroom.publishers.rabbitmq.declare import Inquiry
+from postroom.publishers.rabbitmq.routing import Destination
+from postroom.publishers.rabbitmq.verdict import (
+    ACCESS_REFUSED,
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    is_about_one_key,
+    named_by,
+    size_limit,
+    unanswered,
+)
+
+Doubtful = set[str | Destination]
+"""Exchanges, and destinations, for which RabbitMQ has closed a channel."""
+
+
+class Sender:
+    """Sends over one connection, by two channels: a shared one, and one for doubtful messages.
+
+    - `exchange`: the publisher's own; if it is gone, no message can be sent
+    - `confirm_within`: seconds that the broker may take to confirm a message
+    - `known`, `doubtful`: the publisher's; they outlive the connection
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        exchange: str,
+        confirm_within: float,
+        known: Known,
+        doubtful: Doubtful,
+    ) -> None:
+        self.connection = connection
+        self._exchange = exchange
+        self._confirm_within = confirm_within
+        self._known = known
+        self._doubtful = doubtful
+        self._channel: ConfirmChannel | None = None
+        self._opening = asyncio.Lock()
+        self._apart: ConfirmChannel | None = None
+        self._alone = asyncio.Lock()
+        self._max_size: int | None = None
+        """The broker's max_message_size, once a message was too large for it."""
+
+    async def open_channel(self) -> ConfirmChannel:
+        """Return the shared channel; open another one if the broker has closed it."""
+        async with self._opening:
+            if self._channel is None or self._channel.closed is not None:
+                self._channel = await ConfirmChannel(self.connection, self._known).open()
+            return self._channel
+
+    async def deliver(self, parcels: Sequence[Parcel]) -> None:
+        """Send the unanswered parcels, and wait for the answers; doubtful ones go apart.
+
+        Raises Outage if nothing can be sent, or the answers stay out.
+        """
+        late = any(isinstance(parcel.outcome, Postponed) for parcel in parcels)
+        self._refuse_too_large(parcels)
+        parcels = unanswered(parcels)
+        if not parcels and not late:
+            return
+        self._check_connection()
+        doubtful = [parcel for parcel in parcels if self._doubts(parcel)]
+        try:
+            if late:  # answers are missing: does the broker respond at all?
+                async with Inquiry(self.connection) as inquiry:
+                    await inquiry.exists(self._exchange)
+            await self._send_shared([each for each in parcels if each not in doubtful])
+            await self._send_apart(doubtful)
+        except ClosedError as error:
+            raise connection_lost(self.connection.address, error) from error
+        for parcel in doubtful:
+            if is_answer(parcel.outcome):
+                self._doubtful -= {parcel.exchange, Destination(*parcel.place)}
+
+    def _check_connection(self) -> None:
+        if self.connection.lost is not None:
+            raise connection_lost(self.connection.address, self.connection.lost)
+        if self.connection.blocked is not None:
+            raise Outage(blocked(self.connection))
+
+    async def _send_shared(self, parcels: Sequence[Parcel]) -> None:
+        """Send by the shared channel; the broker may close it for another call's message."""
+        if not parcels:
+            return
+        closed = await self._send(await self.open_channel(), parcels)
+        if closed is not None:
+            self._blame_named(unanswered(parcels), closed)
+            await self._send_apart(unanswered(parcels))
+
+    async def _send_apart(self, parcels: Sequence[Parcel]) -> None:
+        """Send by a channel of their own. If that is closed too, find out for whom, by halves."""
+        if not parcels:
+            return
+        async with self._alone:
+            if self._apart is None or self._apart.closed is not None:
+                self._apart = await ConfirmChannel(self.connection, self._known).open()
+            closed = await self._send(self._apart, parcels)
+        if closed is None:
+            return
+        found = self._blame_named(unanswered(parcels), closed)
+        left = unanswered(parcels)
+        if found:
+            await self._send_apart(left)
+        elif len(left) == 1:
+            left[0].answer(self._blame(left[0], closed))
+        else:
+            await self._send_apart(left[: len(left) // 2])
+            await self._send_apart(left[len(left) // 2 :])
+
+    async def _send(self, channel: ConfirmChannel, parcels: Sequence[Parcel]) -> ClosedError | None:
+        """Send by a channel and wait for the answers; return why the broker closed it, or None."""
+        before = self._answers()
+        try:
+            await channel.deliver(parcels, within=self._confirm_within)
+        except TimeoutError:
+            self._too_late(unanswered(parcels), others_came=self._answers() != before)
+        except ClosedError as error:
+            if error.connection:
+                raise
+            return error
+        return None
+
+    def _answers(self) -> int:
+        """Count the answers that have come, by either channel."""
+        return sum(each.answered for each in (self._channel, self._apart) if each is not None)
+
+    def _too_late(self, parcels: Sequence[Parcel], *, others_came: bool) -> None:
+        """Postpone the unconfirmed parcels. Raises Outage if no message at all was confirmed."""
+        patience = f"{self._confirm_within:.0f} s"
+        if not others_came:
+            address = self.connection.address
+            raise Outage(f"RabbitMQ at {address} has not confirmed any message for {patience}")
+        for parcel in parcels:
+            parcel.outcome = Postponed(f"RabbitMQ has not confirmed it within {patience}")
+
+    # -- finding the message for which a channel was closed
+
+    def _doubts(self, parcel: Parcel) -> bool:
+        """Tell whether the last message to that place closed a channel."""
+        doubtful = self._doubtful
+        return bool(doubtful) and (parcel.exchange in doubtful or parcel.place in doubtful)
+
+    def _blame_named(self, parcels: Sequence[Parcel], error: ClosedError) -> bool:
+        """Answer the parcels that the broker names in its error; tell whether there are any."""
+        limit = size_limit(error)
+        if limit is not None:
+            self._max_size = limit
+            return self._refuse_too_large(parcels)
+        named = named_by(error, parcels)
+        for parcel in named:
+            parcel.answer(self._blame(parcel, error))
+        return bool(named)
+
+    def _blame(self, parcel: Parcel, error: ClosedError) -> Outcome:
+        """Return the outcome of a message for which the broker closed a channel."""
+        reason = f"RabbitMQ refused it: {error.reason}"
+        address = self.connection.address
+        if error.code == PRECONDITION_FAILED:
+            return Refused(reason, permanent=True)
+        if error.code not in (NOT_FOUND, ACCESS_REFUSED):  # it may be about anything
+            raise ConnectionLostError(f"RabbitMQ at {address} closed a channel: {error.reason}")
+        if is_about_one_key(error):
+            self._doubtful.add(Destination(*parcel.place))
+        elif parcel.exchange == self._exchange:
+            raise Outage(f"RabbitMQ at {address}: {error.reason}")
+        else:
+            self._doubtful.add(parcel.exchange)
+        return Postponed(reason)
+
+    def _refuse_too_large(self, parcels: Sequence[Parcel]) -> bool:
+        """Refuse the parcels above max_message_size, if it is known; tell whether there are any."""
+        limit = self._max_size
+        if limit is None:
+            return False
+        large = [each for each in unanswered(parcels) if len(each.message.body) > limit]
+        for parcel in large:
+            reason = f"its payload takes {len(parcel.message.body)} bytes, and RabbitMQ takes"
+            parcel.answer(Refused(f"{reason} {limit} at most (max_message_size)", permanent=True))
+        return bool(large)
