@@ -9,7 +9,7 @@ from uuid import UUID
 from zlib import crc32
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import OutboxRecord, Status
@@ -42,7 +42,7 @@ REFUSED_PERCENT = 30
 
 async def refuse_some(record: ClaimedRecord) -> Outcome:
     """Refuse at random, so that keys are blocked and freed all the time."""
-    await asyncio.sleep(0.005)  # the time that a broker takes
+    await asyncio.sleep(0.02)  # the time that a broker takes, so that some is left to discard
     throw = crc32(f"{record.id} {record.retry_count}".encode()) % 100
     return Refused("bad luck") if throw < REFUSED_PERCENT else DELIVERED
 
@@ -104,6 +104,14 @@ class Doctor:
         return not sick
 
 
+async def deadlocks(engine: AsyncEngine) -> int:
+    """Count those of the database, which is this test's own, once every backend has ended."""
+    query = text("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    await engine.dispose()
+    async with engine.connect() as connection:
+        return int(await connection.scalar(query) or 0)
+
+
 @pytest.mark.requirement("E1", "C16")
 async def test_operators_discard_pending_records_while_relays_deliver_and_nobody_is_disturbed(
     engine: AsyncEngine, ledger: Ledger, caplog: pytest.LogCaptureFixture
@@ -134,3 +142,4 @@ async def test_operators_discard_pending_records_while_relays_deliver_and_nobody
     assert await blocked_keys(engine) == []
     assert repeats(ledger.delivered()) == []
     assert out_of_order(entry for entry in ledger.delivered() if entry.record in wanted) == []
+    assert await deadlocks(engine) == 0

@@ -139,7 +139,8 @@ async def test_what_is_parked_while_its_gate_is_skipped_is_not_left_behind(desk:
     tokens = tokens_of(await desk.poll())
     [row] = await desk.sql("SELECT position FROM suite_outbox WHERE event_type = 'a1'")
     async with desk.store.database.transaction() as skipping:
-        await desk.store.blocked_keys.release(skipping, [_key("a")], [row.position])
+        keys = await desk.store.blocked_keys.lock(skipping, [_key("a")])
+        await desk.store.blocked_keys.release(skipping, keys, [row.position])
         claiming = asyncio.create_task(desk.store.claims.claim(tokens, depth=10))
         await waiter_is_blocked(desk)
     await claiming

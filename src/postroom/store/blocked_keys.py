@@ -1,17 +1,18 @@
 """Blocked keys in SQL: later records of a key are parked until the blocking one is settled.
 
 `key_order` says what happens; the statements here do it. Every transaction takes its locks in one
-order: the rows of blocked keys (by key), records (by position), leases.
+order: the rows of blocked keys (by key), records (by position), leases. A key that is blocked in
+between has no row to lock at first: then the transaction begins again.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Set
 
 from sqlalchemy import text
 
 from postroom.record import Key
 from postroom.store.base import HeldRecord
 from postroom.store.database import Database, Run, as_rows, key_of, within_partition
+from postroom.store.errors import ChangedError
 
 KEY = {"aggregate_type": "text", "aggregate_id": "text"}
 BLOCKING = {**KEY, "position": "bigint"}
@@ -39,12 +40,13 @@ class BlockedKeys:
             AND r.aggregate_id = keys.aggregate_id LIMIT 1"""
         self._look_up = text(f"""SELECT w.aggregate_type, w.aggregate_id, w.position
             FROM {sql.each(keys, n.blocked, one)}""")
-        # The same, locked, and whether the blocking record is settled or gone.
-        self._lock = text(f"""SELECT b.aggregate_type, b.aggregate_id, b.position, NOT EXISTS (
+        # The same, and whether they are settled or gone; then the same, locked.
+        settled = f"""SELECT b.aggregate_type, b.aggregate_id, b.position, NOT EXISTS (
                 SELECT 1 FROM {n.records} r WHERE r.position = b.position
                 AND r.status <> 'published') AS settled
-            FROM {keys} JOIN {n.blocked} b ON {same}
-            ORDER BY b.aggregate_type, b.aggregate_id {sql.lock and f"{sql.lock} OF b"}""")
+            FROM {keys} JOIN {n.blocked} b ON {same} ORDER BY b.aggregate_type, b.aggregate_id"""
+        self._settled = text(settled)
+        self._lock = text(f"{settled} {sql.lock and f'{sql.lock} OF b'}")
 
         # Park later records far ahead, so that each is met once.
         ahead = f"r.ready AND {within_partition('partitions', '0')} LIMIT :ahead"
@@ -93,7 +95,7 @@ class BlockedKeys:
         """Park up to 5,000 later records of the keys of these, so that claims skip them."""
         keys = {each.key for each in followers if each.key is not None}
         # Read again, and locked: who releases a key would not see what is parked behind it.
-        blocked = {key_of(row): row.position for row in await self.lock(run, keys)}
+        blocked = await self.lock(run, keys)
         still = [each for each in followers if each.key in blocked]
         if not still:
             return
@@ -106,11 +108,21 @@ class BlockedKeys:
         due = [each.position for each in still if each.key and blocked[each.key] != each.position]
         await self.database.run_at(run, self._park_due, due)
 
-    async def lock(self, run: Run, keys: Collection[Key]) -> Sequence[Any]:
-        """Lock the rows of some keys, before any record of theirs is locked; return them."""
+    async def lock(self, run: Run, keys: Collection[Key]) -> dict[Key, int]:
+        """Lock the rows of those keys that are blocked, before any record; return them."""
         if not keys:
-            return ()
-        return (await run(self._lock, keys=as_rows(sorted(keys)))).all()
+            return {}
+        rows = await run(self._lock, keys=as_rows(sorted(keys)))
+        return {key_of(row): row.position for row in rows}
+
+    async def check(self, run: Run, keys: Collection[Key], locked: Set[Key]) -> None:
+        """Raise ChangedError if more of these keys are blocked by now.
+
+        Call it when the records are locked: nobody can block their keys by them after that, and to
+        lock a row now could wait for a transaction that waits for one of the records.
+        """
+        if not locked >= (await self.look_up(run, keys)).keys():
+            raise ChangedError("another transaction blocked the same keys")
 
     async def block(self, run: Run, blocking: Mapping[Key, int]) -> None:
         """Have the later records of some keys wait for the records at these positions."""
@@ -125,9 +137,12 @@ class BlockedKeys:
     ) -> None:
         """Release the next records of each key whose blocking record is settled, gone or skipped.
 
-        The last one released blocks the key from then on. Without any, the key is unblocked.
+        The last one released blocks the key from then on. Without any, the key is unblocked. The
+        rows of the keys are locked.
         """
-        rows = await self.lock(run, keys)
+        if not keys:
+            return
+        rows = await run(self._settled, keys=as_rows(sorted(keys)))
         passed = [key_of(row) for row in rows if row.settled or row.position in skipped]
         if not passed:
             return

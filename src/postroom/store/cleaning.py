@@ -95,7 +95,7 @@ class Cleaning:
         """Repair records that nobody would ever claim, as an edit by hand may leave them."""
         if not await self._is_alone(run):
             return 0
-        stale = keys_of(await run(self._stale_keys))
+        stale = await self._blocked_keys.lock(run, keys_of(await run(self._stale_keys)))
         await self._blocked_keys.release(run, stale)
         outside = (await run(self._outside, partitions=PARTITIONS)).all()
         right = as_rows({"at": row.position, "partition_": _partition(row)} for row in outside)

@@ -35,6 +35,12 @@ POOLER_REMEDY: Final = (
 )
 
 
+class ChangedError(Exception):
+    """A transaction has to begin again: keys were blocked since it locked what it needs."""
+
+    sqlstate = "40001"
+
+
 def database_outage(error: BaseException) -> bool:
     """Return whether an error of a database will pass by itself, because it is nobody's mistake.
 
@@ -44,7 +50,8 @@ def database_outage(error: BaseException) -> bool:
     if isinstance(error, DBAPIError):
         return error.connection_invalidated or not _is_mistake(error)
     bare = type(error).__module__.partition(".")[0] in DRIVERS
-    return bare or isinstance(error, OSError | TimeoutError | PoolTimeoutError)
+    passing = OSError | TimeoutError | PoolTimeoutError | ChangedError
+    return bare or isinstance(error, passing)
 
 
 def is_conflict(error: BaseException) -> bool:

@@ -1,6 +1,6 @@
 """Settlements: the results of deliveries, written in one transaction."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from typing import Any
 
 from sqlalchemy import text
@@ -62,25 +62,29 @@ class Settlements:
         """Write how deliveries went; return the attempts that were written."""
         delivered = settlement.delivered
         uncertain = [each.record for each in settlement.attempts] + settlement.slow
-        if uncertain or any(each.blocks_key for each in delivered):
-            await self._blocked_keys.lock(run, _keys(uncertain, _blocking(delivered)))
+        blocking = [each for each in delivered if each.blocks_key]
+        blocked: Set[Key] = set()
+        if uncertain or blocking:
+            keys = _keys(uncertain, blocking)
+            blocked = (await self._blocked_keys.lock(run, keys)).keys()
             everything = _positions([*delivered, *uncertain])
             await self.database.run_at(run, self._lock_records, everything)
+            await self._blocked_keys.check(run, keys, blocked)
         await self.database.run_at(run, self._delivered, _positions(delivered))
-        await self._blocked_keys.release(run, _keys(_blocking(delivered)))
+        await self._blocked_keys.release(run, _keys(blocking) & blocked)
         held = await self._leases_held(run, uncertain)
         attempts = [each for each in settlement.attempts if _lease(each.record) in held]
         slow = [each for each in settlement.slow if _lease(each) in held]
         if attempts:
             rows = as_rows(map(_row, attempts))
             await run(self._not_delivered, attempts=rows)
-        blocking = [each.record for each in attempts if each.blocks_key] + slow
+        waited_for = [each.record for each in attempts if each.blocks_key] + slow
         await self._blocked_keys.block(
-            run, {each.key: each.position for each in blocking if each.key is not None}
+            run, {each.key: each.position for each in waited_for if each.key is not None}
         )
         await self._blocked_keys.park(run, slow)  # now: a fast one is soon delivered
         skipped = [each.record for each in attempts if not each.blocks_key]
-        await self._blocked_keys.release(run, _keys(_blocking(skipped)), _positions(skipped))
+        await self._blocked_keys.release(run, _keys(skipped) & blocked, _positions(skipped))
         return attempts
 
     async def locked(self, positions: Collection[int]) -> set[int]:
@@ -109,10 +113,6 @@ def _row(attempt: Attempt) -> dict[str, Any]:
         "reason": None if attempt.reason is None else storable(attempt.reason),
         "delay": None if failed else attempt.delay.total_seconds(),
     }
-
-
-def _blocking(records: Iterable[HeldRecord]) -> list[HeldRecord]:
-    return [each for each in records if each.blocks_key]
 
 
 def _keys(*records: Iterable[HeldRecord]) -> set[Key]:

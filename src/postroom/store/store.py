@@ -1,6 +1,6 @@
 """The store: an outbox in its database, for operators and for the relay."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Set
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom.record import Status
+from postroom.record import Key, Status
 from postroom.store.base import Counts
 from postroom.store.blocked_keys import HELD, BlockedKeys
 from postroom.store.claims import Claims
@@ -89,7 +89,7 @@ class Store:
     @transaction
     async def retry(self, run: Run, ids: Collection[UUID]) -> int:
         """Have failed or waiting records tried again now, with a retry count of 0."""
-        found = await self._lock(run, ids)
+        found, _ = await self._lock(run, ids)
         stuck = [row.position for row in found if row.status == Status.FAILED or row.due_at]
         await self.database.run_at(run, self._retry, stuck)
         return len(stuck)
@@ -97,24 +97,27 @@ class Store:
     @transaction
     async def skip(self, run: Run, ids: Collection[UUID]) -> int:
         """Leave failed records as they are, and release the later ones of their keys."""
-        failed = [row for row in await self._lock(run, ids) if row.status == Status.FAILED]
-        await self.blocked_keys.release(run, keys_of(failed), [row.position for row in failed])
+        found, blocked = await self._lock(run, ids)
+        failed = [row.position for row in found if row.status == Status.FAILED]
+        await self.blocked_keys.release(run, blocked, failed)
         return len(failed)
 
     @transaction
     async def discard(self, run: Run, ids: Collection[UUID]) -> int:
         """Delete records that are not delivered, and release the later ones of their keys."""
-        found = await self._lock(run, ids)
+        found, blocked = await self._lock(run, ids)
         positions = [row.position for row in found]
         await self.database.run_at(run, self.settlements.delete, positions)
-        await self.blocked_keys.release(run, keys_of(found))
+        await self.blocked_keys.release(run, blocked)
         return len(found)
 
-    async def _lock(self, run: Run, ids: Collection[UUID]) -> Sequence[Any]:
-        """Lock records and the rows of their keys, those first: see `blocked_keys`."""
+    async def _lock(self, run: Run, ids: Collection[UUID]) -> tuple[Sequence[Any], Set[Key]]:
+        """Lock records, and the rows of their keys that are blocked; return both."""
         if len(ids) == 0:
-            return ()
+            return (), set()
         wanted = as_rows({"id": each.hex} for each in ids)
-        found = (await run(self._find, ids=wanted)).all()
-        await self.blocked_keys.lock(run, keys_of(found))
-        return (await run(self._find_locked, ids=wanted)).all()
+        keys = keys_of(await run(self._find, ids=wanted))
+        blocked = (await self.blocked_keys.lock(run, keys)).keys()
+        found = (await run(self._find_locked, ids=wanted)).all()
+        await self.blocked_keys.check(run, keys, blocked)
+        return found, blocked
