@@ -1,10 +1,16 @@
-"""Where to claim next, how many records, and from which position on. Pure: no I/O."""
+"""Where to claim next, how many records, and from which position on. The plan does no I/O."""
 
+import logging
 from collections.abc import Collection, Mapping, Set
+from dataclasses import dataclass, field
 
+from postroom.record import Key
 from postroom.relay.leases import HeldLeases
-from postroom.store.base import Claim, HeldRecord
+from postroom.store.base import Claim, HeldRecord, Settlement
 from postroom.store.key_order import KeyOrder
+from postroom.store.store import Store
+
+logger = logging.getLogger("postroom.relay")
 
 LEAST_DEPTH = 8
 """How many records of a partition are held at least, before it counts as full."""
@@ -12,8 +18,13 @@ REREAD_SHARE = 0.1
 """The part of the time that claims may spend on reading again what they have read before."""
 LONGEST_PAUSE = 1.0
 """Seconds after which everything is read again at the latest."""
+CROWDED_AFTER = 1.0
+"""Seconds for which a few keys may fill a partition before others are claimed past them."""
+FEW_KEYS = 4
+"""A few keys fill a partition when there are at least so many records to a key."""
 
 
+@dataclass(kw_only=True)
 class ClaimPlan:
     """Plans claims. `capacity`: how many records are held at most.
 
@@ -22,65 +33,101 @@ class ClaimPlan:
     record with a lower position that committed late.
     """
 
-    def __init__(
-        self, order: KeyOrder, leases: HeldLeases, *, capacity: int, batch_size: int
-    ) -> None:
-        self._order = order
-        self._leases = leases
-        self._capacity = capacity
-        self._batch_size = batch_size
-        self._more: set[int] = set()  # the partitions that may have more to claim
-        self._full_claim_at = 0.0
-        self._empty_claims = 0
+    order: KeyOrder
+    leases: HeldLeases
+    capacity: int
+    batch_size: int
+    empty_claims: int = 0
+    """How many claims in a row have found that there is nothing to deliver."""
+    _more: set[int] = field(default_factory=set)  # the partitions that may have more to claim
+    _full_claim_at: float = 0.0
+    _crowded_since: dict[int, float] = field(default_factory=dict)  # by partition
 
     def look_into(self, partitions: Collection[int]) -> None:
         """Claim from these partitions, and from no other."""
         self._more = set(partitions)
+        for partition in self.order.floors.keys() - self._more:
+            del self.order.floors[partition]
 
     def look_again(self, record: HeldRecord) -> None:
         """Claim from the start of a record's partition: records of its key may be released."""
         self._more.add(record.partition)
-        self._order.floors.pop(record.partition, None)
+        self.order.floors.pop(record.partition, None)
 
     @property
     def no_room_for(self) -> Set[int]:
         """The partitions that cannot be claimed from, because too many records are held."""
-        enough = self._batch_size if self._order.sendable else max(1, self._batch_size // 4)
-        return self._more if self._capacity - len(self._order.held) < enough else set()
+        enough = self.batch_size if self.order.sendable else max(1, self.batch_size // 4)
+        return self._more if self.capacity - len(self.order.held) < enough else set()
 
     def partitions(self, now: float) -> dict[int, int]:
         """Return the partitions to claim from, with the tokens of their leases."""
         if self.no_room_for:
             return {}
-        depth = max(LEAST_DEPTH, self._capacity // max(1, len(self._leases)))
-        few = [each for each in self._more if self._order.load(each).held < depth]
-        tokens = self._leases.claimable(now) if few else {}
+        depth = max(LEAST_DEPTH, self.capacity // max(1, len(self.leases.by_partition)))
+        few = [each for each in self._more if self.order.load(each).held < depth]
+        tokens = self.leases.claimable(now) if few else {}
         return {partition: tokens[partition] for partition in few if partition in tokens}
 
     def depth(self, partitions: Collection[int]) -> int:
         """Return how many records to claim of each partition, so that a claim has many keys."""
-        return -(-(self._capacity - len(self._order.held)) // len(partitions))
+        return -(-(self.capacity - len(self.order.held)) // len(partitions))
 
     def floors(self, now: float) -> Mapping[int, int]:
         """Return from which positions on to read; none for a full claim."""
-        return {} if now >= self._full_claim_at else self._order.floors
+        return {} if now >= self._full_claim_at else self.order.floors
 
     def claimed(
         self, claim: Claim, partitions: Collection[int], *, full: bool, began: float, ended: float
-    ) -> bool:
-        """Note what a claim returned; return whether there is nothing to deliver."""
+    ) -> None:
+        """Hold what a claim returned."""
         if full:
             self._full_claim_at = ended + min(LONGEST_PAUSE, (ended - began) / REREAD_SHARE)
-        self._order.add(claim, began)
-        self._leases.served({each.partition for each in claim.records}, began)
+        self.order.add(claim)
+        found = {each.partition for each in claim.records}
+        self.leases.served(found, began)
         self._more = (self._more - set(partitions)) | claim.more
-        nothing = not (claim.records or self._order.held or self._more)
-        if nothing:
+        for partition in found:
+            load = self.order.load(partition)
+            if partition in claim.more and load.keys * FEW_KEYS <= load.held:
+                self._crowded_since.setdefault(partition, began)
+            else:
+                self._crowded_since.pop(partition, None)
+        if found or self.order.held or self._more:
+            self.empty_claims = 0
+        else:
+            self.empty_claims += 1
             self._full_claim_at = 0.0  # nothing new is not yet nothing at all
-        self._empty_claims = self._empty_claims + 1 if nothing else 0
-        return nothing
 
-    @property
-    def first_empty_claim(self) -> bool:
-        """Whether the last claim found nothing, for the first time in a row."""
-        return self._empty_claims == 1
+    def crowding(self, now: float) -> dict[Key, HeldRecord]:
+        """Return keys that have filled a partition for a second, with their first records.
+
+        Each partition is looked at once a second.
+        """
+        crowded = [p for p, since in self._crowded_since.items() if now - since >= CROWDED_AFTER]
+        self._crowded_since.update(dict.fromkeys(crowded, now))
+        return self.order.firsts_with_followers(crowded) if crowded else {}
+
+
+async def claim_past_hot_keys(plan: ClaimPlan, store: Store, now: float) -> None:
+    """Block the keys that have filled a partition for a second, if others wait behind them.
+
+    Their later records are parked, so that the next claim finds the others. If there is no room to
+    claim from other partitions, all of them are blocked.
+    """
+    firsts = plan.crowding(now)
+    if not firsts:
+        return
+    partitions = {each.partition for each in firsts.values()}
+    crowded = await store.claims.crowded(partitions, firsts.keys(), plan.order.held)
+    if plan.no_room_for - partitions:
+        crowded = partitions
+    in_the_way = [each for each in firsts.values() if each.partition in crowded]
+    blocking = [each for each in in_the_way if plan.leases.holds(each)]
+    if blocking:
+        logger.debug("postroom: claims past %d keys with many records", len(blocking))
+        await store.settlements.settle(Settlement(slow=blocking))
+    for each in blocking:
+        each.blocks_key = True
+        plan.order.drop_followers(each)
+        plan.look_again(each)

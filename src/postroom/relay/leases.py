@@ -1,7 +1,7 @@
 """The leases that a worker holds, and until when it may rely on each. Pure: no I/O."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 
 from postroom.record import PARTITIONS
 from postroom.store.base import HeldRecord, Lease
@@ -16,46 +16,35 @@ class HeldLeases:
     """Says what may be claimed and sent. The worker's own monotonic clock decides."""
 
     def __init__(self, seconds: float) -> None:
+        self.by_partition: dict[int, Lease] = {}
+        self.surplus: frozenset[int] = frozenset()
+        """The partitions to release, because others are there to take them."""
+        self.lock = asyncio.Lock()
+        """A poll and a heartbeat change the same rows: one at a time."""
         self._usable = (1 - MARGIN) * seconds
-        self._leases: dict[int, Lease] = {}
         self._deadlines: dict[int, float] = {}
         self._served: dict[int, float] = {}
         self._alone = False
-        self.lock = asyncio.Lock()
-        """A poll and a heartbeat change the same rows: one at a time."""
-        self.surplus: frozenset[int] = frozenset()
-        """The partitions to release, because others are there to take them."""
-
-    def __len__(self) -> int:
-        return len(self._leases)
-
-    def __getitem__(self, partition: int) -> Lease | None:
-        return self._leases.get(partition)
-
-    @property
-    def partitions(self) -> Set[int]:
-        """The partitions whose leases are held."""
-        return self._leases.keys()
 
     def polled(self, leases: Iterable[Lease], *, asked_at: float) -> None:
         """Hold what a poll returned; it counts from before the poll was sent."""
-        self._leases = {lease.partition: lease for lease in leases}
-        self._deadlines = dict.fromkeys(self._leases, asked_at + self._usable)
+        self.by_partition = {lease.partition: lease for lease in leases}
+        self._deadlines = dict.fromkeys(self.by_partition, asked_at + self._usable)
+        self.surplus = frozenset()
 
     def renewed(self, tokens: Mapping[int, int], *, asked_at: float) -> None:
         """Rely longer on what a heartbeat renewed."""
         for partition, token in tokens.items():
-            lease = self._leases.get(partition)
+            lease = self.by_partition.get(partition)
             if lease is not None and lease.token == token:
-                self._deadlines[partition] = max(
-                    self._deadlines[partition], asked_at + self._usable
-                )
+                until = max(self._deadlines[partition], asked_at + self._usable)
+                self._deadlines[partition] = until
 
     def limit(self, share: int, use: Callable[[int], int]) -> None:
         """Choose what to release for others: the partitions that are least in use."""
         self._alone = share >= PARTITIONS
-        surplus = len(self._leases) - share
-        self.surplus = frozenset(sorted(self._leases, key=use)[: max(0, surplus)])
+        surplus = len(self.by_partition) - share
+        self.surplus = frozenset(sorted(self.by_partition, key=use)[: max(0, surplus)])
 
     def served(self, partitions: Iterable[int], now: float) -> None:
         """Note that there was something to claim in these partitions."""
@@ -68,12 +57,12 @@ class HeldLeases:
         """
         if not self._alone:
             return set()
-        return {p for p in self._leases if now - self._served.get(p, -LINGER) < LINGER}
+        return {p for p in self.by_partition if now - self._served.get(p, -LINGER) < LINGER}
 
     @property
     def are_most(self) -> bool:
         """Whether the next record is likely to be in a partition that is leased already."""
-        return self._alone and len(self._leases) >= PARTITIONS // 2
+        return self._alone and len(self.by_partition) >= PARTITIONS // 2
 
     def covers(self, record: HeldRecord, now: float) -> bool:
         """Return whether a record may be sent: its lease is held, and not about to end."""
@@ -81,17 +70,13 @@ class HeldLeases:
 
     def holds(self, record: HeldRecord) -> bool:
         """Return whether the lease that a record was claimed under is held still."""
-        lease = self._leases.get(record.partition)
+        lease = self.by_partition.get(record.partition)
         return lease is not None and lease.token == record.token
 
     def claimable(self, now: float) -> dict[int, int]:
         """Return the partitions to claim from, with their tokens."""
         return {
             partition: lease.token
-            for partition, lease in self._leases.items()
+            for partition, lease in self.by_partition.items()
             if partition not in self.surplus and now < self._deadlines[partition]
         }
-
-    def clear(self) -> None:
-        """Hold nothing."""
-        self._leases, self._deadlines, self.surplus = {}, {}, frozenset()

@@ -5,13 +5,11 @@ Polling alone is sufficient. Notifications only reduce latency.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom.clock import Clock
 from postroom.store.errors import describe
 from postroom.store.postgres import is_behind_pgbouncer
 
@@ -22,8 +20,6 @@ LONGEST_PAUSE: Final = 30.0
 CHECK_EVERY: Final = 300.0
 """Seconds after which a silent connection is asked whether it is still there."""
 CHECK_WITHIN: Final = 10.0
-GRACE: Final = 2.0
-"""Seconds for the listener to begin, and to end."""
 
 Wake = Callable[[], object]
 
@@ -34,78 +30,45 @@ def can_listen(engine: object) -> bool:
     return isinstance(engine, AsyncEngine) and engine.dialect.driver in drivers
 
 
-@asynccontextmanager
-async def listening(
-    engine: AsyncEngine, channel: str | None, wake: Wake, clock: Clock
-) -> AsyncIterator[None]:
-    """Have other processes wake the relay for as long as the block lasts, if there is a channel."""
-    if channel is None:
-        yield
-        return
-    tried = asyncio.Event()
-    task = asyncio.create_task(_wake_on_notify(engine, channel, wake, tried))
-    try:
-        await clock.wait(tried, GRACE)
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task], timeout=GRACE)
-
-
-async def _wake_on_notify(
-    engine: AsyncEngine, channel: str, wake: Wake, tried: asyncio.Event
-) -> None:
-    """Call `wake` for each notification, until cancelled; reconnect after a lost connection.
-
-    Sets `tried` once it listens, or has found that it cannot.
-    """
+async def wake_on_notify(engine: AsyncEngine, channel: str, wake: Wake) -> None:
+    """Call `wake` for each notification, until cancelled; reconnect after a lost connection."""
     pause = 0.0
 
     def heard() -> None:
         nonlocal pause
         pause = 0.0
-        tried.set()
         wake()
 
-    try:
-        while True:
-            reason = "the connection was lost"
-            try:
-                if await is_behind_pgbouncer(engine):
-                    logger.warning(
-                        "postroom: behind PgBouncer no notification arrives; the relay only polls."
-                        " Set listen=None to say so, or connect to PostgreSQL directly"
-                    )
-                    return
-                await _listen(engine, channel, heard)
-            except Exception as error:
-                reason = describe(error)
-            if not pause:
-                logger.warning("postroom: cannot listen for commits, only polls: %s", reason)
-            tried.set()
-            pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * pause))
-            await asyncio.sleep(pause)
-    finally:
-        tried.set()
-        await engine.dispose()
+    while True:
+        reason = "the connection was lost"
+        try:
+            if await is_behind_pgbouncer(engine):
+                logger.warning(
+                    "postroom: behind PgBouncer no notification arrives; the relay only polls."
+                    " Set listen=None to say so, or connect to PostgreSQL directly"
+                )
+                await engine.dispose()
+                return
+            await _listen(engine, channel, heard)
+        except Exception as error:
+            reason = describe(error)
+        if not pause:
+            logger.warning("postroom: cannot listen for commits, only polls: %s", reason)
+        pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * pause))
+        await asyncio.sleep(pause)
 
 
 async def _listen(engine: AsyncEngine, channel: str, heard: Wake) -> None:
     """Call `heard` at once and for each notification; return or raise when the connection ends."""
-    async with _connection(engine) as connection:
-        if engine.dialect.driver == "asyncpg":
-            await _listen_by_asyncpg(connection, channel, heard)
-        else:
-            name = engine.dialect.identifier_preparer.quote_identifier(channel)
-            await _listen_by_psycopg(connection, name, heard)
-
-
-@asynccontextmanager
-async def _connection(engine: AsyncEngine) -> AsyncIterator[Any]:
     async with engine.connect() as connection:
         autocommit = await connection.execution_options(isolation_level="AUTOCOMMIT")
         try:
-            yield (await autocommit.get_raw_connection()).driver_connection
+            driver = (await autocommit.get_raw_connection()).driver_connection
+            if engine.dialect.driver == "asyncpg":
+                await _listen_by_asyncpg(driver, channel, heard)
+            else:
+                name = engine.dialect.identifier_preparer.quote_identifier(channel)
+                await _listen_by_psycopg(driver, name, heard)
         finally:
             await connection.invalidate()  # it listens: nobody else is to use it
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -11,19 +12,14 @@ from postroom.clock import Clock
 from postroom.errors import Outage
 from postroom.publishers.base import Publisher
 from postroom.relay.breaker import Breaker
-from postroom.relay.claiming import ClaimPlan
-from postroom.relay.crowds import block_crowding_keys
-from postroom.relay.delivery import Delivery
-from postroom.relay.health import Tally, log_attempt
+from postroom.relay.claiming import ClaimPlan, claim_past_hot_keys
+from postroom.relay.delivery import LOCK_PAUSE, Delivery
+from postroom.relay.health import Tally
 from postroom.relay.leases import HeldLeases
-from postroom.relay.leaving import leave
-from postroom.relay.locks import PAUSE, look_at_locks, put_locked_aside
-from postroom.relay.outcomes import refusal_before_delivery, settlement_of
 from postroom.relay.poison import Poison
 from postroom.relay.settings import RelaySettings
-from postroom.relay.suspects import send_suspects
 from postroom.relay.timer import PollTimer
-from postroom.store.base import HeldRecord, Settlement, Verdict
+from postroom.store.base import Verdict
 from postroom.store.database import finish
 from postroom.store.errors import database_outage, describe, is_conflict
 from postroom.store.key_order import KeyOrder
@@ -31,48 +27,52 @@ from postroom.store.store import Store
 
 logger = logging.getLogger("postroom.relay")
 
+LEAVE_WITHIN = 5.0
+"""Seconds for each step of the end that needs the database."""
+
 
 @dataclass(kw_only=True)
 class Loop:
-    """Delivers the records of the partitions that it leases. `drain`: ends when all is done.
-
-    `reopen` opens the publisher again beside the loop, and returns whether that goes on.
-    """
+    """Delivers the records of the partitions that it leases. `drain`: ends when all is done."""
 
     worker: str
     store: Store
     publisher: Publisher
     settings: RelaySettings
     clock: Clock
-    publisher_breaker: Breaker
-    database_breaker: Breaker
     tally: Tally
-    reopen: Callable[[], bool]
     drain: bool = False
     idle: bool = False
     """Whether the last look at the outbox found nothing to deliver."""
 
     def __post_init__(self) -> None:
-        in_flight, batch = self.publisher.max_in_flight, self.settings.batch_size
+        batch = self.settings.batch_size
+        capacity = self.publisher.max_in_flight + 2 * batch
+        self.publisher_breaker = Breaker("the publisher", self.clock, self.publisher_changed)
+        self.database_breaker = Breaker("the database", self.clock, self.look)
         self.leases = HeldLeases(self.settings.lease.total_seconds())
         self._order = KeyOrder()
-        self._poison = Poison(in_flight + 2 * batch, self.settings.max_crashes)
-        self._timer = PollTimer(self.settings, self.clock, drain=self.drain)
+        self._poison = Poison(capacity, self.settings.max_crashes)
+        self._timer = PollTimer(self.settings, self.clock, self.drain)
         self._plan = ClaimPlan(
-            self._order, self.leases, capacity=in_flight + 2 * batch, batch_size=batch
+            order=self._order, leases=self.leases, capacity=capacity, batch_size=batch
         )
         self._delivery = Delivery(
-            self.publisher,
-            self.publisher_breaker,
-            self._poison,
-            self._order,
-            unsettled_limit=in_flight + batch,
-            refusal=lambda each: refusal_before_delivery(each, self.settings.retry),
-            allowed=lambda each: self._has_lease(each) and self._poison.may_send(each),
+            store=self.store,
+            publisher=self.publisher,
+            settings=self.settings,
+            clock=self.clock,
+            breaker=self.publisher_breaker,
+            order=self._order,
+            leases=self.leases,
+            poison=self._poison,
+            tally=self.tally,
             changed=self.look,
         )
+        self.reopen = asyncio.Event()
+        """Is set when it is time to open the publisher again, which is done beside the loop."""
         self._changed = asyncio.Event()
-        self._asked = self._claimed_first = self._paused = self._reopening = False
+        self._asked = self._claimed_first = False
         self._stop_at = inf
         self._time_limit: asyncio.Timeout | None = None
         self.tally.log_progress(self._now())  # from now on, once a minute
@@ -83,20 +83,32 @@ class Loop:
 
     def wake(self) -> None:
         """Have the loop poll now, or very soon if it has just done so."""
-        self._timer.wake()
+        self._timer.woken = True
+        self.look()
+
+    def publisher_changed(self) -> None:
+        """Have the loop pause, or poll at once when the publisher is back."""
+        self._timer.woken |= self.publisher_breaker.state != "open"
         self.look()
 
     def stop(self) -> None:
-        """Have the loop claim nothing more, finish what is in flight, and end."""
-        if self._stop_at < inf:
+        """Have the loop claim and send nothing more, finish what is in flight, and end."""
+        if self.stopping:
             return
         grace = self.settings.grace.total_seconds()
         self._stop_at = self._now() + grace
-        self._changed.set()
-        if self._time_limit is not None and not self._time_limit.expired():
+        self._delivery.closed = True
+        self.look()
+        if self._time_limit is not None:
             # A database that does not answer must not outlast the grace period.
             limit = asyncio.get_running_loop().time() + grace
-            self._time_limit.reschedule(min(limit, self._time_limit.when() or limit))
+            with suppress(RuntimeError):  # it has answered
+                self._time_limit.reschedule(min(limit, self._time_limit.when() or limit))
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the loop was told to stop."""
+        return self._stop_at < inf
 
     async def run(self) -> None:
         """Deliver until told to stop."""
@@ -105,20 +117,22 @@ class Loop:
                 self._changed.clear()  # before it looks, so that no later change is missed
                 await self._turn()
         finally:
-            self._delivery.settle_at = 0.0
-            release = partial(self.store.leases.release, self.worker)
-            await finish(leave(self._delivery, self._settle, release))
+            await finish(self._leave())
 
     def _finished(self) -> bool:
-        if self._stop_at < inf:
+        if self.stopping:
             over = self._now() >= self._stop_at
             return over or not (self._delivery.busy or self._delivery.outcomes)
         return self.drain and self.idle
 
     async def _turn(self) -> None:
         self._asked = False  # anything of the database
-        self._delivery.raise_bug()
-        self._check_publisher()
+        if self._delivery.bug is not None:
+            raise self._delivery.bug
+        if self.drain and self.publisher_breaker.state == "open" and not self._delivery.busy:
+            raise Outage(self.publisher_breaker.reason)
+        if self.publisher_breaker.due():
+            self.reopen.set()
         try:
             seconds = min(self.settings.database_seconds, self._stop_at - self._now())
             async with asyncio.timeout(max(0.1, seconds)) as self._time_limit:
@@ -128,14 +142,13 @@ class Loop:
                 elif not await self._claim_before_poll():
                     await self._poll()
                     await self._claim()
-                    await self._see_to_hot_keys_and_poison()
+                    await claim_past_hot_keys(self._plan, self.store, self._now())
+                    await self._delivery.send_suspects(self.worker)
         except Exception as error:
-            self._time_limit = None
             if self.drain or not database_outage(error):
                 raise
-            await self._wait_for_database(error)
+            await self.wait_for_database(error)
             return
-        self._time_limit = None
         if self._asked:
             self.database_breaker.reset()
         self._delivery.send()
@@ -144,54 +157,26 @@ class Loop:
     @property
     def _delivering(self) -> bool:
         """Whether records may be claimed and sent: it is not stopping, and there is no outage."""
-        return self._stop_at == inf and self.publisher_breaker.state != "open"
-
-    def _check_publisher(self) -> None:
-        if self.publisher_breaker.state == "open":
-            if self.drain and not self._delivery.busy:
-                raise Outage(self.publisher_breaker.reason)
-            self._paused, self._reopening = True, self.reopen()
-        elif self._paused:
-            self._paused = self._reopening = False
-            self._timer.within(0)
+        return not self.stopping and self.publisher_breaker.state != "open"
 
     async def _settle(self) -> None:
-        """Write the outcomes of deliveries. If that fails, they are kept and written later."""
-        now = self._now()
-        await look_at_locks(self.store, self._delivery, now)
-        outcomes = self._delivery.to_settle(now)
-        if not outcomes:
-            return
-        settlement = settlement_of(outcomes, self.settings)
-        for each in settlement.delivered:  # a new holder of the lease may have blocked its key
-            each.blocks_key |= not self.leases.covers(each, now)
+        """Write the outcomes of deliveries, and note where that makes records ready."""
         try:
-            written = await self.store.settlements.settle(settlement)
+            settlement = await self._delivery.settle()
         except Exception as error:
             if self.drain or not is_conflict(error):
                 raise
-            await put_locked_aside(error, settlement, self.store, self._delivery, self._now())
+            await self._delivery.put_locked_aside(error)
             return
-        self._asked = True
-        self._delivery.settled(outcomes)
-        self._settled(settlement)
-        for attempt in written:  # those of a lost lease are for its new holder to report
-            self.tally.add_attempt(attempt, now)
-            log_attempt(attempt)
-
-    def _settled(self, settlement: Settlement) -> None:
-        self.tally.add_deliveries(settlement.delivered, self.clock.shift())
+        self._asked |= bool(settlement.delivered or settlement.attempts)
         for each in settlement.delivered:
-            self._order.settled(each)
             if each.blocks_key:
                 self._plan.look_again(each)
         for attempt in settlement.attempts:
-            self._order.drop_key(attempt.record)
             if attempt.verdict is Verdict.FAILED or not attempt.delay:
                 self._plan.look_again(attempt.record)
             else:
                 self._timer.within(attempt.delay.total_seconds())
-        logger.debug("postroom: settled %s", settlement)
 
     async def _poll(self, *, take: bool = True) -> None:
         """Renew the leases, release what has no work, take a share of what has."""
@@ -210,23 +195,23 @@ class Loop:
             self.leases.polled(poll.leases, asked_at=now)
         self._asked = True
         self.leases.limit(poll.share, lambda each: self._order.load(each).held)
-        self._order.keep_only(self.leases.holds, self.leases.partitions)
+        self._order.drop_waiting(lambda each: not self.leases.holds(each))
         self._poison.look_at(self.leases)
-        self._plan.look_into(self.leases.partitions if take else ())
+        self._plan.look_into(self.leases.by_partition if take else ())
         self.idle = self._timer.end(poll, busy=bool(poll.leases or self._order.held))
         if self.idle and self.publisher_breaker.state == "half_open":
             self.publisher_breaker.reset()  # there is nothing to try it with
         self.tally.note_unattended(poll.unattended, self._now())
-        logger.debug("postroom: leases %d of %d partitions", len(self.leases), poll.waiting)
+        logger.debug("postroom: leases %d of %d partitions", len(poll.leases), poll.waiting)
 
     async def _claim_before_poll(self) -> bool:
         """After a commit, look first where a lease is held anyway; return whether that helped."""
-        woken = self._timer.woken(self._now())
+        woken = self._timer.woken and self._timer.due(self._now())
         self._claimed_first = woken and not self._claimed_first and self.leases.are_most
         if self._claimed_first:
-            self._plan.look_into(self.leases.partitions)
+            self._plan.look_into(self.leases.by_partition)
             await self._claim()
-        return self._claimed_first and self._order.sendable > 0
+        return self._claimed_first and bool(self._order.sendable)
 
     async def _claim(self) -> None:
         """Read more records, evenly from the partitions."""
@@ -236,23 +221,21 @@ class Loop:
         claim = await self.store.claims.claim(
             tokens, depth=self._plan.depth(tokens), held=self._order.held, floors=floors
         )
-        if self._plan.claimed(claim, tokens, full=not floors, began=now, ended=self._now()):
-            self.idle = not self._plan.first_empty_claim
+        self._plan.claimed(claim, tokens, full=not floors, began=now, ended=self._now())
+        if self._plan.empty_claims:
+            self.idle = self._plan.empty_claims > 1
             if not self.idle:
                 self._timer.within(0)  # poll at once, to release the leases
         logger.debug("postroom: claimed %d of %d partitions", len(claim.records), len(tokens))
 
-    async def _see_to_hot_keys_and_poison(self) -> None:
-        order, leases, plan, now = self._order, self.leases, self._plan, self._now()
-        for each in await block_crowding_keys(self.store, order, leases, now, plan.no_room_for):
-            plan.look_again(each)
-        if done := self._poison.survived(order):
-            await self.store.leases.clear_crashes(self.worker, done)
-        chosen = self._poison.choose(order, leases, self._has_lease, self._delivery.room_alone, now)
-        await send_suspects(chosen, self.store, self.worker, self._poison, self._delivery)
-
-    def _has_lease(self, record: HeldRecord) -> bool:
-        return self._stop_at == inf and self.leases.covers(record, self._now())
+    async def _pause(self) -> None:
+        """Release what is not in flight: other workers may be able to deliver it."""
+        self._order.drop_waiting()
+        if self._order.held:
+            await self._poll(take=False)
+        elif self.leases.by_partition:
+            await self.store.leases.release(self.worker)
+            self.leases.polled((), asked_at=self._now())
 
     async def _wait(self) -> None:
         """Wait for the first thing that there is to do."""
@@ -266,35 +249,43 @@ class Loop:
             return
         times = [now + 60, self._stop_at]
         if self._delivering or self._order.held:
-            times.append(self._timer.next_poll())
+            times.append(self._timer.next_poll)
         if self._delivery.outcomes:
             times.append(self._delivery.settle_at)
-        opens = self._stop_at == inf and not self._reopening
-        if opens and self.publisher_breaker.state == "open":
+        if self.publisher_breaker.state == "open" and not self.publisher_breaker.due():
             times.append(self.publisher_breaker.retry_at)
         await self.clock.wait(self._changed, min(times) - now)
 
-    async def _wait_for_database(self, error: Exception) -> None:
+    async def wait_for_database(self, error: Exception) -> None:
+        """Note an outage of the database, and wait until it may be tried again."""
         if is_conflict(error):
             logger.warning("postroom: tries again in a moment: %s", describe(error))
-            await self.clock.wait(asyncio.Event(), PAUSE)
+            await self.clock.wait(asyncio.Event(), LOCK_PAUSE)
             return
         self.database_breaker.trip(describe(error))
-        self._timer.wake()  # what woke the relay may not have been seen
+        self._timer.woken = True  # what woke the relay may not have been seen
         breaker = self.database_breaker
         while breaker.state == "open" and not breaker.due() and not self._finished():
             self._changed.clear()
             until = min(breaker.retry_at, self._stop_at)
             await self.clock.wait(self._changed, until - self._now())
 
-    async def _pause(self) -> None:
-        """Release what is not in flight: other workers may be able to deliver it."""
-        self._order.drop_waiting()
-        if self._order.held:
-            await self._poll(take=False)
-        elif len(self.leases):
-            await self.store.leases.release(self.worker)
-            self.leases.clear()
+    async def _leave(self) -> None:
+        """End deliveries. What was in flight stays undelivered, and others may take it at once."""
+        self._delivery.closed = True
+        self._delivery.settle_at = 0.0
+        await _try(self._settle)
+        await self._delivery.cancel()
+        await _try(self._settle)
+        await _try(partial(self.store.leases.release, self.worker))
 
     def _now(self) -> float:
         return self.clock.monotonic()
+
+
+async def _try(step: Callable[[], Awaitable[None]]) -> None:
+    try:
+        async with asyncio.timeout(LEAVE_WITHIN):
+            await step()
+    except Exception as error:
+        logger.warning("postroom: leases are left to run out: %s", describe(error))

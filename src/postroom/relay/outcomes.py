@@ -1,6 +1,6 @@
 """What becomes of a record: delivered, retry, postponed or failed. Pure: no I/O."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -18,35 +18,30 @@ FOUND_AT_LIMIT: Final = Refused("it was found at its limit", permanent=True)
 
 def decide(held: HeldRecord, outcome: Refused | Postponed, settings: RelaySettings) -> Attempt:
     """Decide what becomes of a record that was not delivered: a retry, and when, or failed."""
-    record, schedule = held.record, settings.retry
+    count, reason = held.record.retry_count, outcome.reason
     if isinstance(outcome, Postponed):
+        verdict = Verdict.POSTPONED
         return Attempt(
-            record=held,
-            verdict=Verdict.POSTPONED,
-            reason=outcome.reason,
-            retry_count=record.retry_count,
-            delay=POSTPONED,
+            record=held, verdict=verdict, reason=reason, retry_count=count, delay=POSTPONED
         )
     found = outcome is FOUND_AT_LIMIT  # nothing was tried, and the row says why it is there
-    count = min(max(record.retry_count, 0) + (0 if found else 1), MOST_RETRIES)
-    limit = schedule.limit(record.max_retries)
+    count = min(max(count, 0) + (0 if found else 1), MOST_RETRIES)
+    limit = settings.retry.limit(held.record.max_retries)
     failed = outcome.permanent or (limit is not None and count >= limit)
     return Attempt(
         record=held,
         verdict=Verdict.FAILED if failed else Verdict.RETRY,
-        reason=None if found else outcome.reason,
+        reason=None if found else reason,
         retry_count=count,
-        delay=timedelta() if failed else schedule.delay(count, settings.poll_interval),
+        delay=timedelta() if failed else settings.retry.delay(count, settings.poll_interval),
         blocks_key=settings.on_failed == "hold" or not failed,
     )
 
 
-def settlement_of(
-    outcomes: Iterable[tuple[HeldRecord, Outcome]], settings: RelaySettings
-) -> Settlement:
+def settlement_of(outcomes: Mapping[HeldRecord, Outcome], settings: RelaySettings) -> Settlement:
     """Return what to write about the outcomes of deliveries."""
     settlement = Settlement()
-    for record, outcome in outcomes:
+    for record, outcome in outcomes.items():
         if isinstance(outcome, Delivered):
             settlement.delivered.append(record)
         else:

@@ -11,7 +11,7 @@ process. After `max_crashes` deliveries that did not end, it fails.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from postroom.relay.leases import HeldLeases
 from postroom.store.base import HeldRecord
@@ -43,12 +43,12 @@ class Poison:
         self._breaks: dict[int, tuple[int, int, int]] = {}
         self._answers = 0
         self._left: dict[int, int] = {}  # partition: records still to be sent one at a time
-        self._suspects: dict[int, HeldRecord] = {}  # partition: the record in flight
-        self._alone: HeldRecord | None = None  # in flight, and nothing else
-        self._alone_waits = False  # until nothing is in flight
-        self._alone_until = self._now = 0.0
         self._tried: set[int] = set()  # the partitions of which a record was sent so
-        self._survived: set[int] = set()
+        self._suspects: dict[int, HeldRecord] = {}  # partition: the record in flight
+        self._survived: set[int] = set()  # the positions of suspects whose delivery ended
+        self._alone: HeldRecord | None = None  # others wait until it is sent, and until it ends,
+        self._alone_until = 0.0  # but no longer than this
+        self._cautious = False  # as the log says
 
     # -- records that break the connection
 
@@ -73,7 +73,7 @@ class Poison:
             for each in records:
                 self._breaks.pop(each.position, None)
 
-    def least_suspicious(self, records: Iterator[HeldRecord]) -> HeldRecord | None:
+    def least_suspicious(self, records: Iterable[HeldRecord]) -> HeldRecord | None:
         """Return the record to try a connection with: the one in flight at the fewest breaks."""
         return min(records, key=lambda each: self._breaks.get(each.position, (0,))[0], default=None)
 
@@ -81,119 +81,117 @@ class Poison:
         """Return whether a record has to be sent while nothing else is in flight."""
         return self._breaks.get(record.position, (0, 0))[1] >= ALONE_AFTER
 
-    @property
-    def suspects_breaks(self) -> bool:
-        """Whether any record was in flight when the connection broke."""
-        return bool(self._breaks)
+    def first_to_go_alone(self, records: Iterable[HeldRecord]) -> HeldRecord | None:
+        """Return the first record that has to be sent while nothing else is in flight."""
+        return next(filter(self.must_go_alone, records), None) if self._breaks else None
 
     # -- records that kill the process
 
     def look_at(self, leases: HeldLeases) -> None:
         """Begin or end caution, as the leases say after a poll."""
-        before = bool(self._left)
-        for partition in list(self._left):
-            lease = leases[partition]
-            if lease is None or lease.crash_count < CAUTIOUS_AFTER:  # lost, or nobody had died
-                del self._left[partition]
-                self._tried.discard(partition)
-        for partition in leases.partitions - self._left.keys():
-            lease = leases[partition]
-            if lease is not None and lease.crash_count >= CAUTIOUS_AFTER:
-                # What one process may have had in flight of a partition, twice to be sure.
-                share = max(LEAST_COVERED, -(-self._capacity // max(1, len(leases))))
-                self._left[partition] = 2 * share
-        self._log(before)
+        held = leases.by_partition
+        crashed = {p for p, lease in held.items() if lease.crash_count >= CAUTIOUS_AFTER}
+        for partition in self._left.keys() - crashed:  # lost, or nobody had died
+            self._end_caution(partition)
+        # What one process may have had in flight of a partition, twice to be sure.
+        share = max(LEAST_COVERED, -(-self._capacity // max(1, len(held))))
+        for partition in crashed - self._left.keys():
+            self._left[partition] = 2 * share
+        self._log_caution()
 
     def may_send(self, record: HeldRecord) -> bool:
         """Return whether a record may be sent as usual, beside others."""
-        nothing_alone = self._alone is None and not self._alone_waits
-        return nothing_alone and record.partition not in self._left
+        return self._alone is None and record.partition not in self._left
 
     def choose(
-        self,
-        order: KeyOrder,
-        leases: HeldLeases,
-        allowed: Callable[[HeldRecord], bool],
-        room: int,
-        now: float = 0.0,
+        self, order: KeyOrder, leases: HeldLeases, room: int, now: float = 0.0
     ) -> dict[HeldRecord, int]:
         """Choose the records to send one at a time, with how often their delivery will have begun.
 
         A record that may have killed a process goes alone: two would be blamed for each other.
         """
-        self._now = now
-        waited, self._alone_waits = self._alone_waits, False
-        if now >= self._alone_until:
+        if self._alone in self._suspects.values():  # it is in flight
+            if now < self._alone_until:
+                return {}
             self._alone = None
-        if not self._left or self._alone is not None:
-            return {}
         chosen: dict[int, HeldRecord] = {}
-        for each in order.choices(lambda each: each.partition in self._left and allowed(each)):
-            if each.partition not in self._suspects and (
-                each.partition not in chosen or self._begun(each, leases)
-            ):
-                chosen[each.partition] = each
+        for each in order.sendable if self._left else ():
+            partition = each.partition
+            free = partition in self._left and partition not in self._suspects
+            first = partition not in chosen or self._begun(each, leases)
+            if free and first and leases.covers(each, now):
+                chosen[partition] = each
         begun = {each: self._begun(each, leases) + 1 for each in chosen.values()}
-        alone = [each for each in begun if begun[each] > 1 or self._max_crashes == 1]
-        if alone:
-            if not waited:
-                self._alone_until = now + ALONE_SECONDS
-            self._alone_waits = bool(order.in_flight) and now < self._alone_until
-            return {} if self._alone_waits or not room else {alone[0]: begun[alone[0]]}
-        return {each: begun[each] for each in list(begun)[:room]}
+        alone = next((each for each in begun if self._goes_alone(begun[each])), None)
+        if alone is None:
+            self._alone = None
+            return {each: begun[each] for each in list(begun)[:room]}
+        if self._alone is None:
+            self._alone_until = now + ALONE_SECONDS
+        waits = order.in_flight and now < self._alone_until
+        self._alone = alone if waits else None
+        return {} if waits or not room else {alone: begun[alone]}
 
     def kills(self, begun: int) -> bool:
         """Return whether a delivery has begun and not ended too often to try again."""
         return begun > self._max_crashes
 
-    def sent(self, record: HeldRecord, begun: int) -> None:
+    def sent(self, record: HeldRecord, begun: int, now: float = 0.0) -> None:
         """Note that a record is in flight, and how often its delivery has begun."""
         self._suspects[record.partition] = record
-        if begun > 1 or self._max_crashes == 1:
-            self._alone, self._alone_until = record, self._now + ALONE_SECONDS
         self._tried.add(record.partition)
+        if self._goes_alone(begun):
+            self._alone, self._alone_until = record, now + ALONE_SECONDS
 
     def survived(self, order: KeyOrder) -> list[int]:
         """Note whose delivery has ended; return the partitions that need no caution any more."""
         for partition, suspect in list(self._suspects.items()):
             if not order.unsettled(suspect):
                 del self._suspects[partition]
+                self._survived.add(suspect.position)
                 if self._alone is suspect:
                     self._alone = None
-                self._survived.add(suspect.position)
                 if partition in self._left:
                     self._left[partition] -= 1
-        tried = self._tried - self._suspects.keys()
+        ended = self._tried - self._suspects.keys()
         done = [
-            p
-            for p, left in self._left.items()
-            if left <= 0 or (p in tried and not order.load(p).held)
+            partition
+            for partition, left in self._left.items()
+            if left <= 0 or (partition in ended and not order.load(partition).held)
         ]
         for partition in done:
-            del self._left[partition]
-            self._tried.discard(partition)
-        if done:
-            self._log(before=True)
+            self._end_caution(partition)
         if not self._left:
             self._survived.clear()
+        self._log_caution()
         return done
 
     def _begun(self, record: HeldRecord, leases: HeldLeases) -> int:
         """Count the deliveries of a record that began, and did not end before the process did."""
-        lease = leases[record.partition]
+        lease = leases.by_partition.get(record.partition)
         if lease is None or lease.suspect != record.position or record.position in self._survived:
             return 0
         return lease.suspect_crashes
 
-    def _log(self, before: bool) -> None:
-        if self._left and not before:
+    def _goes_alone(self, begun: int) -> bool:
+        return begun > 1 or self._max_crashes == 1
+
+    def _end_caution(self, partition: int) -> None:
+        del self._left[partition]
+        self._tried.discard(partition)
+
+    def _log_caution(self) -> None:
+        if self._cautious == bool(self._left):
+            return
+        self._cautious = bool(self._left)
+        if self._cautious:
             logger.warning(
                 "postroom: workers died while they held %d partitions. The next %d records of"
                 " these are delivered one at a time per partition, to find a record that kills",
                 len(self._left),
                 sum(self._left.values()),
             )
-        elif before and not self._left:
+        else:
             logger.warning(
                 "postroom: no worker died since. Records are not sent one at a time any more"
             )

@@ -17,21 +17,21 @@ from postroom.errors import ConfigurationError, Outage, error_text
 from postroom.identity import uuid7
 from postroom.outbox import Outbox
 from postroom.publishers.base import Publisher, ReportsOutages
-from postroom.relay.breaker import Breaker
 from postroom.relay.cleaner import clean, clean_regularly
 from postroom.relay.health import Health, HealthStatus, Tally
-from postroom.relay.heartbeat import beat, run_until_first_ends
-from postroom.relay.listener import can_listen, listening
+from postroom.relay.heartbeat import beat
+from postroom.relay.listener import can_listen, wake_on_notify
 from postroom.relay.loop import Loop
-from postroom.relay.opening import open_publisher
 from postroom.relay.retry import RetrySchedule
 from postroom.relay.settings import OnFailed, RelaySettings
 from postroom.store.database import LEASE, own_engine
-from postroom.store.errors import database_outage, describe
+from postroom.store.errors import database_outage
 from postroom.store.store import Store
 
 logger = logging.getLogger("postroom.relay")
 
+OPEN_WITHIN = 8.0
+"""Seconds for a publisher to connect."""
 CLOSE_WITHIN = 10.0
 """Seconds for a publisher to close, and for the connections to the database."""
 
@@ -87,23 +87,20 @@ class OutboxRelay:
         self._clock = clock or Clock()
         self.store = self._store(engine)
         """For operators: counts, retry, skip, discard."""
-        self._publisher_breaker = Breaker("the publisher", self._clock, self._look)
-        self._database_breaker = Breaker("the database", self._clock, self._look)
         self._tally = Tally()
         self._loop: Loop | None = None
         self._failure: str | None = None
-        self._event_loop: asyncio.AbstractEventLoop | None = None
-        self._stopping, self._ended = asyncio.Event(), asyncio.Event()
 
     @property
     def health(self) -> Health:
         """The relay's current health."""
-        if self._event_loop is None:
+        loop = self._loop
+        if loop is None:
             return Health(status=HealthStatus.STOPPED, reason=self._failure)
         problems = [
-            self._database_breaker.outage,
-            self._publisher_breaker.outage,
-            self._tally.problem(self._clock.monotonic()),
+            loop.database_breaker.outage,
+            loop.publisher_breaker.outage,
+            loop.tally.problem(self._clock.monotonic()),
         ]
         for reason, seconds in filter(None, problems):
             return Health(status=HealthStatus.DEGRADED, reason=reason, seconds=seconds)
@@ -120,17 +117,17 @@ class OutboxRelay:
         Outages, of the database too, are waited out. Raises SchemaError when the tables are not
         as they have to be.
         """
-        self._begin()
+        loop = self._begin(self._tally)
         unsubscribe = self.outbox.on_commit(self.wake)
         try:
-            await self._open_store()
-            await self._open_publisher()
-            if not self._stopping.is_set():
-                self._loop = self._make_loop()
-                cleaner = clean_regularly(self._own_store, self._clock, self.settings.retention)
-                engine, channel = self._own_engine(), self.settings.listen
-                async with listening(engine, channel, self._wake, self._clock):
-                    await self._run_loop(self._loop, cleaner)
+            await self._open_store(loop)
+            await self._open_publisher(loop)
+            if not loop.stopping:
+                cleaner = clean_regularly(loop.store, self._clock, self.settings.retention)
+                beside = [self._reopen_publisher(loop), cleaner]
+                if channel := self.settings.listen:
+                    beside.append(wake_on_notify(self._own_engine(), channel, loop.wake))
+                await self._run_loop(loop, *beside)
         except Exception as error:
             self._failure = error_text(error)
             raise
@@ -155,17 +152,14 @@ class OutboxRelay:
 
         A refused record is tried again in a later run, unless its schedule says at once.
         """
-        self._begin()
-        before, self._tally = self._tally, Tally()
+        loop = self._begin(Tally(), drain=True)
         try:
-            await self._own_store.open()
+            await loop.store.open()
             await self.publisher.open(self.outbox, self.engine)
-            self._loop = self._make_loop(drain=True)
-            if not self._stopping.is_set():
-                await self._run_loop(self._loop)
-            return self._tally
+            if not loop.stopping:
+                await self._run_loop(loop)
+            return loop.tally
         finally:
-            self._tally = before
             await self._end()
 
     async def clean(self) -> int:
@@ -174,26 +168,15 @@ class OutboxRelay:
 
     async def stop(self) -> None:
         """Claim nothing more, finish what is in flight within the grace period, and end `run`."""
-        if self._event_loop is None:
-            return
-        self._stopping.set()
         if self._loop is not None:
             self._loop.stop()
-        await self._ended.wait()
+            await self._ended.wait()
 
     def wake(self) -> None:
         """Have it look for records now. May be called from any thread."""
-        event_loop = self._event_loop
-        if event_loop is not None and not event_loop.is_closed():
-            event_loop.call_soon_threadsafe(self._wake)
-
-    def _wake(self) -> None:
-        if self._loop is not None:
-            self._loop.wake()
-
-    def _look(self) -> None:
-        if self._loop is not None:
-            self._loop.look()
+        loop = self._loop
+        if loop is not None and not self._event_loop.is_closed():
+            self._event_loop.call_soon_threadsafe(loop.wake)
 
     def _store(self, engine: AsyncEngine) -> Store:
         return Store(
@@ -209,36 +192,26 @@ class OutboxRelay:
         self._engines.append(engine)
         return engine
 
-    def _begin(self) -> None:
-        if self._event_loop is not None:
+    def _begin(self, tally: Tally, *, drain: bool = False) -> Loop:
+        if self._loop is not None:
             raise ConfigurationError("this relay is running already. Make another one.")
-        self._event_loop = asyncio.get_running_loop()
         self._failure = None
-        self._stopping, self._ended = asyncio.Event(), asyncio.Event()  # of this event loop
-        self._opening: asyncio.Task[None] | None = None
+        self._event_loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         self._engines: list[AsyncEngine] = []
-        self._own_store = self._store(self._own_engine())
-        if isinstance(self.publisher, ReportsOutages):
-            self.publisher.watch(self._publisher_changed)
-
-    def _make_loop(self, *, drain: bool = False) -> Loop:
-        return Loop(
-            store=self._own_store,
+        self._loop = Loop(
+            store=self._store(self._own_engine()),
             publisher=self.publisher,
             settings=self.settings,
             clock=self._clock,
             worker=f"{socket.gethostname()[:100]}:{os.getpid()}:{uuid7().hex[-12:]}",
-            publisher_breaker=self._publisher_breaker,
-            database_breaker=self._database_breaker,
-            tally=self._tally,
-            reopen=self._reopen_publisher,
+            tally=tally,
             drain=drain,
         )
+        if isinstance(self.publisher, ReportsOutages):
+            self.publisher.watch(self._publisher_changed)
+        return self._loop
 
     async def _end(self) -> None:
-        self._loop = None
-        if self._opening is not None:
-            self._opening.cancel()
         try:
             async with asyncio.timeout(CLOSE_WITHIN):
                 await self.publisher.close()
@@ -247,48 +220,74 @@ class OutboxRelay:
         except TimeoutError:
             logger.warning("postroom: connections did not close within %.0f s", CLOSE_WITHIN)
         finally:
-            self._publisher_breaker.forget()
-            self._database_breaker.forget()
-            self._event_loop = None
+            self._loop = None
             self._ended.set()
 
-    async def _open_store(self) -> None:
+    async def _open_store(self, loop: Loop) -> None:
         """Check the tables; wait for a database that is unavailable."""
-        breaker = self._database_breaker
-        while not self._stopping.is_set():
+        while not loop.stopping:
             try:
-                await self._own_store.open()
+                await loop.store.open()
             except Exception as error:
                 if not database_outage(error):
                     raise
-                breaker.trip(describe(error))
-                await self._clock.wait(self._stopping, breaker.retry_at - self._clock.monotonic())
+                await loop.wait_for_database(error)
             else:
-                breaker.reset()
+                loop.database_breaker.reset()
                 return
 
-    def _open_publisher(self) -> Coroutine[Any, Any, None]:
-        return open_publisher(self.publisher, self.outbox, self.engine, self._publisher_breaker)
+    async def _open_publisher(self, loop: Loop) -> None:
+        """Open the publisher, or note the outage. Raises ConfigurationError."""
+        breaker = loop.publisher_breaker
+        try:
+            async with asyncio.timeout(OPEN_WITHIN):
+                await self.publisher.open(self.outbox, self.engine)
+        except Outage as outage:
+            breaker.trip(str(outage))
+        except ConfigurationError:
+            raise
+        except TimeoutError:
+            breaker.trip(f"it did not open within {OPEN_WITHIN:.0f} s")
+        except Exception as error:
+            logger.exception("postroom: the publisher cannot be opened")
+            breaker.trip(error_text(error))
+        else:
+            breaker.half_open()
 
-    def _reopen_publisher(self) -> bool:
-        """Open the publisher again, beside the loop, if it is time; return whether that goes on."""
-        if self._opening is not None and self._opening.done():
-            self._opening.result()  # raises what waiting cannot cure
-            self._opening = None
-        if self._opening is None and self._publisher_breaker.due():
-            self._opening = asyncio.create_task(self._open_publisher())
-            self._opening.add_done_callback(lambda _: self._look())
-        return self._opening is not None
+    async def _reopen_publisher(self, loop: Loop) -> None:
+        """Open the publisher again after each outage, until cancelled."""
+        while True:
+            await loop.reopen.wait()
+            loop.reopen.clear()
+            if loop.publisher_breaker.due():  # else it has just been tried
+                await self._open_publisher(loop)
 
     def _publisher_changed(self, outage: Outage | None) -> None:
         """Note what a publisher reports by itself, also when there is nothing to deliver."""
-        if outage is not None and self._event_loop is not None:
-            self._publisher_breaker.trip(str(outage))
+        if self._loop is None:
+            return
+        if outage is not None:
+            self._loop.publisher_breaker.trip(str(outage))
         else:
-            self._publisher_breaker.retry_now()
+            self._loop.publisher_breaker.retry_now()
 
     async def _run_loop(self, loop: Loop, *beside: Coroutine[Any, Any, None]) -> None:
         """Run a loop with its heartbeat; if what runs beside it fails, the loop ends too."""
-        store = self._store(self._own_engine())
-        heart = beat(loop, store, self.settings, self._clock, self._database_breaker)
-        await run_until_first_ends(loop.run(), heart, *beside, stop=loop.stop)
+
+        def stop_if_failed(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and task.exception():
+                loop.stop()
+
+        heart = beat(loop, self._store(self._own_engine()))
+        tasks = [asyncio.create_task(each) for each in (heart, *beside)]
+        for task in tasks:
+            task.add_done_callback(stop_if_failed)
+        try:
+            await loop.run()
+        finally:
+            for task in tasks:
+                task.cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        for error in ended:
+            if isinstance(error, Exception):
+                raise error

@@ -1,5 +1,7 @@
 """When the relay polls: regularly, when a record is due, when woken, often while there is work."""
 
+from dataclasses import dataclass
+
 from postroom.clock import Clock
 from postroom.relay.settings import RelaySettings
 from postroom.store.base import Poll
@@ -12,50 +14,50 @@ WAKE_PAUSE = 0.01
 """Seconds between polls at least, however many commits wake the relay."""
 
 
+@dataclass
 class PollTimer:
     """Says when to poll. `drain`: the relay ends when everything is delivered."""
 
-    def __init__(self, settings: RelaySettings, clock: Clock, *, drain: bool) -> None:
-        self._interval = settings.poll_interval.total_seconds()
-        self._longest_wait = 1.5 * settings.lease.total_seconds()
-        self._clock = clock
-        self._drain = drain
-        self._next = 0.0
-        self._last = 0.0
-        self._woken = False
-        self._waits_since: float | None = None
-        self.waits_for_others = False
-        """Whether `run_once` has to wait for partitions that other workers hold."""
+    settings: RelaySettings
+    clock: Clock
+    drain: bool
+    woken: bool = False
+    """Whether a commit has woken the relay since the last poll began."""
+    waits_for_others: bool = False
+    """Whether `run_once` has to wait for partitions that other workers hold."""
+    _next: float = 0.0
+    _last: float = 0.0
+    _waits_since: float = 0.0
 
-    def wake(self) -> None:
-        """Poll now, or very soon if the relay has just polled."""
-        self._woken = True
-
-    def within(self, seconds: float) -> None:
-        """Poll in so many seconds, if not before."""
-        self._next = min(self._next, self._clock.monotonic() + seconds)
+    @property
+    def next_poll(self) -> float:
+        """The moment of the next poll, by the monotonic clock."""
+        return min(self._next, self._last + WAKE_PAUSE) if self.woken else self._next
 
     def due(self, now: float) -> bool:
         """Return whether it is time to poll."""
-        return now >= self.next_poll()
+        return now >= self.next_poll
 
-    def woken(self, now: float) -> bool:
-        """Return whether a commit has woken the relay, and it is time to poll."""
-        return self._woken and self.due(now)
-
-    def next_poll(self) -> float:
-        """Return the moment of the next poll, by the monotonic clock."""
-        return min(self._next, self._last + WAKE_PAUSE) if self._woken else self._next
+    def within(self, seconds: float) -> None:
+        """Poll in so many seconds, if not before."""
+        self._next = min(self._next, self.clock.monotonic() + seconds)
 
     def begin(self, now: float) -> None:
         """Note that a poll begins: a later commit wakes the relay again."""
-        self._last, self._woken = now, False
+        self._last, self.woken = now, False
 
     def end(self, poll: Poll, *, busy: bool) -> bool:
-        """Note what a poll returned; return whether there is nothing to do."""
-        self._wait_for_others(poll)
+        """Note what a poll returned; return whether there is nothing to do.
+
+        `run_once` waits for what others hold, but no longer than the lease of a dead worker.
+        """
+        others_only = self.drain and poll.waiting > 0 and not poll.leases
+        if not (others_only and self.waits_for_others):
+            self._waits_since = self._last
+        longest = 1.5 * self.settings.lease.total_seconds()
+        self.waits_for_others = others_only and self._last - self._waits_since < longest
         idle = not busy and not self.waits_for_others
-        pauses = [self._interval]
+        pauses = [self.settings.poll_interval.total_seconds()]
         if poll.next_due is not None:
             pauses.append(poll.next_due.total_seconds())
         if not idle or poll.waiting:
@@ -64,12 +66,3 @@ class PollTimer:
             pauses.append(DRAIN_POLL)
         self._next = self._last + min(pauses)
         return idle
-
-    def _wait_for_others(self, poll: Poll) -> None:
-        """Wait for work that others hold, but no longer than the lease of a dead worker."""
-        if not self._drain or poll.leases or not poll.waiting:
-            self._waits_since, self.waits_for_others = None, False
-            return
-        if self._waits_since is None:
-            self._waits_since = self._last
-        self.waits_for_others = self._last - self._waits_since < self._longest_wait

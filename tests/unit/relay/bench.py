@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any, cast
 
-from postroom.relay.breaker import Breaker
 from postroom.relay.health import Tally
 from postroom.relay.loop import Loop
 from postroom.store.store import Store
@@ -41,9 +40,6 @@ class Bench:
             seconds=seconds,
         )
         self.publisher_opens = True
-        self._opening = False
-        self.publisher_breaker = Breaker("the publisher", self.clock, lambda: self.loop.look())
-        self.database_breaker = Breaker("the database", self.clock, lambda: self.loop.look())
         self.tally = Tally()
         self.loop = Loop(
             worker="worker",
@@ -51,31 +47,30 @@ class Bench:
             publisher=self.publisher,
             settings=relay_settings(**{"batch_size": BATCH_SIZE} | settings),
             clock=self.clock,
-            publisher_breaker=self.publisher_breaker,
-            database_breaker=self.database_breaker,
             tally=self.tally,
-            reopen=self.reopen,
             drain=drain,
         )
+        self.publisher_breaker = self.loop.publisher_breaker
+        self.database_breaker = self.loop.database_breaker
 
-    def reopen(self) -> bool:
-        """Open the publisher again beside the loop, as `OutboxRelay` does."""
-        if self.publisher_breaker.due() and not self._opening:
-            self._opening = True
-            asyncio.get_running_loop().call_soon(self._reopened)
-        return self._opening
-
-    def _reopened(self) -> None:
-        self._opening = False
-        if self.publisher_opens:
-            self.publisher_breaker.half_open()
-        else:
-            self.publisher_breaker.trip("still away")
+    async def _reopen_publisher(self) -> None:
+        """Open the publisher again when it is time, as `OutboxRelay` does beside the loop."""
+        while True:
+            await self.loop.reopen.wait()
+            self.loop.reopen.clear()
+            if self.publisher_breaker.due() and self.publisher_opens:
+                self.publisher_breaker.half_open()
+            elif self.publisher_breaker.due():
+                self.publisher_breaker.trip("still away")
 
     async def run(self, seconds: float) -> None:
         """Run the loop for so many seconds of its clock."""
         self.clock.at(seconds, self.loop.stop)
-        await self.loop.run()
+        beside = asyncio.create_task(self._reopen_publisher())
+        try:
+            await self.loop.run()
+        finally:
+            beside.cancel()
 
     def at(self, seconds: float) -> list[str]:
         """Return the calls of the store at a moment."""

@@ -100,15 +100,6 @@ def test_there_is_nothing_to_try_while_all_is_well(watched: Watched) -> None:
     assert (watched.breaker.state, watched.changes) == ("closed", 0)
 
 
-def test_an_outage_can_be_forgotten_without_a_log_line(
-    watched: Watched, log: pytest.LogCaptureFixture
-) -> None:
-    watched.breaker.trip("away")
-    log.clear()
-    watched.breaker.forget()
-    assert (watched.breaker.state, watched.breaker.reason, log.text) == ("closed", "", "")
-
-
 def test_many_reports_of_one_outage_do_not_make_the_pause_longer(
     watched: Watched, log: pytest.LogCaptureFixture
 ) -> None:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from postroom.relay.claiming import LEAST_DEPTH, LONGEST_PAUSE, REREAD_SHARE, ClaimPlan
+from postroom.relay.claiming import (
+    CROWDED_AFTER,
+    FEW_KEYS,
+    LEAST_DEPTH,
+    LONGEST_PAUSE,
+    REREAD_SHARE,
+    ClaimPlan,
+)
 from postroom.relay.leases import HeldLeases
 from postroom.store.base import HeldRecord, Lease
 from postroom.store.key_order import KeyOrder
@@ -17,7 +24,9 @@ class Planner:
         self.leases = HeldLeases(30.0)
         leases = [Lease(partition=each, token=each * 10) for each in partitions]
         self.leases.polled(leases, asked_at=100.0)
-        self.plan = ClaimPlan(self.order, self.leases, capacity=capacity, batch_size=batch_size)
+        self.plan = ClaimPlan(
+            order=self.order, leases=self.leases, capacity=capacity, batch_size=batch_size
+        )
         self.plan.look_into(partitions)
 
     def claimed(
@@ -30,13 +39,35 @@ class Planner:
         began: float = 100.0,
         ended: float = 100.0,
     ) -> bool:
-        return self.plan.claimed(
+        """Note a claim; return whether there is nothing to deliver."""
+        self.plan.claimed(
             claim(*records, more=more or (), reached=reached),
             {1} if partitions is None else partitions,
             full=full,
             began=began,
             ended=ended,
         )
+        return self.plan.empty_claims > 0
+
+    def crowd(
+        self,
+        now: float,
+        first: int,
+        count: int,
+        *,
+        keys: int = 1,
+        partition: int = 1,
+        full: bool = True,
+    ) -> None:
+        """Claim some records of a few keys, which leaves more to claim if the claim is full."""
+        numbers = range(first, first + count)
+        records = [record(n, f"hot {partition} {n % keys}", partition=partition) for n in numbers]
+        more = {partition} if full else set()
+        self.claimed(*records, partitions={partition}, more=more, began=now, ended=now)
+
+    def crowded(self, now: float) -> list[int]:
+        """Return the partitions that a few keys have filled for too long."""
+        return sorted({each.partition for each in self.plan.crowding(now).values()})
 
 
 def many(
@@ -166,16 +197,23 @@ def test_after_a_record_that_others_waited_for_its_whole_partition_is_read_again
     assert planner.plan.floors(100.2) == {2: 2}
 
 
+def test_the_floors_of_partitions_that_are_not_leased_any_more_are_forgotten() -> None:
+    planner = Planner(1, 2)
+    planner.claimed(*many(3), partitions={1, 2}, reached={1: 3, 2: 9}, ended=100.1)
+    planner.plan.look_into([2, 3])
+    assert planner.plan.floors(100.2) == {2: 9}
+
+
 # -- nothing to deliver
 
 
-def test_a_claim_that_finds_nothing_is_noted_the_first_time_in_a_row() -> None:
+def test_claims_in_a_row_that_find_nothing_are_counted() -> None:
     planner = Planner(1)
-    first: list[bool] = []
+    counts: list[int] = []
     for _ in range(3):
         assert planner.claimed()
-        first.append(planner.plan.first_empty_claim)
-    assert first == [True, False, False]
+        counts.append(planner.plan.empty_claims)
+    assert counts == [1, 2, 3]
 
 
 def test_a_record_between_two_empty_claims_makes_the_second_the_first_in_a_row() -> None:
@@ -184,7 +222,7 @@ def test_a_record_between_two_empty_claims_makes_the_second_the_first_in_a_row()
     assert not planner.claimed(one)
     planner.order.settled(one)
     assert planner.claimed()
-    assert planner.plan.first_empty_claim
+    assert planner.plan.empty_claims == 1
 
 
 def test_there_is_something_to_deliver_while_records_are_held_or_partitions_have_more() -> None:
@@ -199,3 +237,93 @@ def test_partitions_with_records_are_kept_for_a_while() -> None:
     planner.leases.limit(64, lambda _: 0)
     planner.claimed(record(1), partitions={1, 2})
     assert planner.leases.lingering(101) == {1}
+
+
+# -- crowded partitions
+
+
+def test_a_partition_is_crowded_when_one_key_has_filled_it_for_a_second() -> None:
+    planner = Planner(1, 2, capacity=1000)
+    planner.crowd(10.0, 1, 20)
+    assert planner.crowded(10.0 + CROWDED_AFTER - 0.01) == []
+    assert planner.crowded(10.0 + CROWDED_AFTER) == [1]
+
+
+@pytest.mark.parametrize("per_second", [1, 10, 1000])
+def test_a_partition_is_crowded_at_any_speed_of_the_hot_key(per_second: int) -> None:
+    planner, now = Planner(1, 2, capacity=1000), 10.0
+    planner.crowd(now, 1, 20)
+    last, found = 20, 0
+    for _ in range(3 * per_second):
+        now += 1 / per_second
+        [first] = planner.order.take(1)
+        planner.order.answered(first, delivered=True)
+        planner.order.settled(first)
+        if planner.order.load(1).held <= 20 - FEW_KEYS:
+            planner.crowd(now, last + 1, FEW_KEYS)
+            last += FEW_KEYS
+        found += len(planner.crowded(now + 1e-9))
+    assert 1 <= found <= 3
+
+
+def test_a_crowded_partition_is_returned_once_a_second_while_it_is_claimed_from() -> None:
+    planner = Planner(1, 2, capacity=1000)
+    planner.crowd(10.0, 1, 20)
+    assert (planner.crowded(11.0), planner.crowded(11.0)) == ([1], [])
+    planner.crowd(11.5, 21, 20)
+    assert (planner.crowded(11.9), planner.crowded(12.0), planner.crowded(12.0)) == ([], [1], [])
+
+
+def test_later_claims_of_the_same_crowd_do_not_start_the_second_again() -> None:
+    planner = Planner(1, 2, capacity=1000)
+    for tenth in range(10):
+        planner.crowd(10.0 + tenth / 10, 1 + 20 * tenth, 20)
+    assert planner.crowded(11.0) == [1]
+
+
+def test_a_claim_with_many_keys_ends_a_crowd() -> None:
+    planner = Planner(1, 2, capacity=1000)
+    planner.crowd(10.0, 1, 20)
+    planner.crowd(10.5, 21, 20, keys=20)
+    assert planner.crowded(20.0) == []
+
+
+def test_a_claim_that_is_not_full_ends_a_crowd() -> None:
+    planner = Planner(1, 2, capacity=1000)
+    planner.crowd(10.0, 1, 20)
+    planner.crowd(10.5, 21, 20, full=False)
+    assert planner.crowded(20.0) == []
+
+
+def test_a_claim_from_another_partition_says_nothing_about_a_crowd() -> None:
+    planner = Planner(1, 2, capacity=1000)
+    planner.crowd(10.0, 1, 20, partition=1)
+    planner.crowd(10.5, 21, 20, partition=2, keys=20)
+    assert planner.crowded(11.0) == [1]
+
+
+def test_a_partition_of_which_nothing_is_held_any_more_is_not_crowded() -> None:
+    planner = Planner(1, 2, capacity=1000)
+    planner.crowd(10.0, 1, 20)
+    planner.order.drop_waiting()
+    assert planner.crowded(11.0) == []
+
+
+@pytest.mark.parametrize(("keys", "crowded"), [(5, [1]), (6, [])])
+def test_keys_are_few_if_there_are_four_records_to_a_key(keys: int, crowded: list[int]) -> None:
+    planner = Planner(1, 2, capacity=1000)
+    planner.crowd(10.0, 1, 5 * FEW_KEYS, keys=keys)
+    assert planner.crowded(11.0) == crowded
+
+
+def test_records_without_a_key_are_no_crowd() -> None:
+    planner = Planner(1, 2, capacity=1000)
+    planner.claimed(*(record(number) for number in range(1, 21)), more={1}, began=10.0)
+    assert planner.crowded(11.0) == []
+
+
+def test_several_partitions_can_be_crowded_at_once() -> None:
+    planner = Planner(1, 2, capacity=1000)
+    planner.crowd(10.0, 1, 20, partition=1)
+    planner.crowd(10.5, 21, 20, partition=2)
+    assert (planner.crowded(11.0), planner.crowded(12.0)) == ([1], [1, 2])

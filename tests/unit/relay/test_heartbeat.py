@@ -29,8 +29,7 @@ def bench() -> Bench:
 
 async def run(bench: Bench, seconds: float) -> None:
     """Run the heartbeat for so many seconds."""
-    store, database = cast(Store, bench.store), bench.database_breaker
-    task = asyncio.create_task(beat(bench.loop, store, bench.loop.settings, bench.clock, database))
+    task = asyncio.create_task(beat(bench.loop, cast(Store, bench.store)))
     bench.clock.at(seconds, task.cancel)
     with suppress(asyncio.CancelledError):
         await task

@@ -1,10 +1,8 @@
 """Several lives of a process, one of whose records kills it: exactly that record has to fail."""
 
-import operator
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 import pytest
 from hypothesis import given
@@ -73,7 +71,10 @@ class Process:
 
     def live(self) -> None:
         """Deliver everything, or die."""
-        rows = [HeldRecord(row, token=1) for _, row in sorted(self.outbox.rows.items())]
+        rows = [
+            HeldRecord(row, token=self.outbox.leases[row.partition].token)
+            for _, row in sorted(self.outbox.rows.items())
+        ]
         self.order.add(claim(*rows))
         while self.outbox.rows:
             self.poll()
@@ -90,16 +91,16 @@ class Process:
     def send_suspects(self) -> None:
         for partition in self.poison.survived(self.order):
             self.outbox.update(partition, crash_count=0, suspect=None, suspect_crashes=0)
-        chosen = self.poison.choose(self.order, self.leases, lambda _: True, self.room)
+        chosen = self.poison.choose(self.order, self.leases, self.room)
         for each, begun in chosen.items():
-            taken = self.order.take(1, partial(operator.is_, each))
+            self.order.sent(each)
             if self.poison.kills(begun):
                 self.outbox.failed.append(each.position)
                 self.done(each)
             else:
                 self.outbox.update(each.partition, suspect=each.position, suspect_crashes=begun)
                 self.poison.sent(each, begun)
-                self.in_flight += taken
+                self.in_flight.append(each)
 
     def send(self) -> None:
         self.in_flight += self.order.take(self.room, self.poison.may_send)
@@ -122,7 +123,7 @@ class Process:
     def die(self) -> None:
         """Die: each lease that was held ends by itself, which counts as a crash."""
         self.outbox.deaths += 1
-        for partition in self.leases.partitions:
+        for partition in self.leases.by_partition:
             lease = self.outbox.leases[partition]
             self.outbox.update(partition, token=lease.token + 1, crash_count=lease.crash_count + 1)
 

@@ -25,7 +25,7 @@ def leases() -> HeldLeases:
 
 def test_without_a_poll_nothing_is_held() -> None:
     leases = HeldLeases(SECONDS)
-    assert (len(leases), leases.claimable(0), leases[1]) == (0, {}, None)
+    assert (leases.by_partition, leases.claimable(0)) == ({}, {})
     assert not leases.covers(record(1), 0)
     assert not leases.holds(record(1))
 
@@ -62,8 +62,8 @@ def test_a_lease_about_to_end_is_held_still_but_covers_nothing(leases: HeldLease
 
 def test_a_poll_replaces_what_was_held(leases: HeldLeases) -> None:
     leases.polled([lease(2, 6)], asked_at=110)
-    assert (len(leases), leases.claimable(110)) == (1, {2: 6})
-    assert (leases[1], leases[2]) == (None, lease(2, 6))
+    assert (len(leases.by_partition), leases.claimable(110)) == (1, {2: 6})
+    assert leases.by_partition == {2: lease(2, 6)}
 
 
 def test_a_heartbeat_extends_the_leases_that_it_renewed_and_no_others(leases: HeldLeases) -> None:
@@ -85,7 +85,7 @@ def test_a_heartbeat_does_not_extend_a_lease_with_another_token(
 
 def test_a_heartbeat_adds_no_lease(leases: HeldLeases) -> None:
     leases.renewed({9: 1}, asked_at=110)
-    assert (len(leases), leases[9]) == (3, None)
+    assert set(leases.by_partition) == {1, 2, 3}
 
 
 def test_a_heartbeat_that_was_sent_before_the_poll_does_not_shorten_a_lease(
@@ -117,8 +117,8 @@ def test_the_surplus_comes_back_when_the_share_grows(leases: HeldLeases) -> None
 
 def test_all_can_be_released(leases: HeldLeases) -> None:
     leases.limit(1, lambda _: 0)
-    leases.clear()
-    assert (len(leases), leases.claimable(100), leases.surplus) == (0, {}, frozenset())
+    leases.polled([], asked_at=100)
+    assert (len(leases.by_partition), leases.claimable(100), leases.surplus) == (0, {}, frozenset())
     assert not leases.covers(record(1), 100)
     assert not leases.holds(record(1))
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from postroom.publishers.base import Refused
-from postroom.relay.locks import PAUSE
+from postroom.relay.delivery import LOCK_PAUSE
 from tests.support.waiting import PATIENCE
 from tests.unit.relay.bench import UNSETTLED_LIMIT, Bench
 from tests.unit.relay.fake_store import lock_timeout, refused_connection
@@ -62,7 +62,7 @@ async def test_a_settlement_that_meets_a_lock_is_kept_while_other_records_are_de
     await bench.run(10)
     settled = [(each.at, each.values["delivered"]) for each in bench.store.named("settle")]
     assert settled == [(0, [1]), (0.5, [1]), (1, [1, 2]), (1.5, [1, 2]), (2, [1, 2])]
-    assert PAUSE == 0.5
+    assert LOCK_PAUSE == 0.5
     assert bench.publisher.sent == [1, 2]  # each once, the second before the first was settled
     assert bench.between("poll", 0.1, 2) >= 2
     assert bench.between("claim", 0.1, 2) >= 1

@@ -170,12 +170,12 @@ def test_a_records_own_limit_wins_over_another_end() -> None:
 
 def test_a_settlement_has_what_was_delivered_and_a_decision_about_the_rest() -> None:
     one, two, three, four = (record(number) for number in range(1, 5))
-    outcomes: list[tuple[HeldRecord, Outcome]] = [
-        (one, DELIVERED),
-        (two, Refused("no route")),
-        (three, Postponed("its queue is full")),
-        (four, DELIVERED),
-    ]
+    outcomes: dict[HeldRecord, Outcome] = {
+        one: DELIVERED,
+        two: Refused("no route"),
+        three: Postponed("its queue is full"),
+        four: DELIVERED,
+    }
     settlement = settlement_of(outcomes, relay_settings())
     assert positions(settlement.delivered) == [1, 4]
     attempts = {each.record: each.verdict for each in settlement.attempts}

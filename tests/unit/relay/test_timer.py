@@ -25,12 +25,12 @@ def polled(timer: PollTimer, now: float, poll: Poll) -> float:
     """Poll, and return the seconds until the next poll."""
     timer.begin(now)
     timer.end(poll, busy=bool(poll.leases))
-    return round(timer.next_poll() - now, 6)
+    return round(timer.next_poll - now, 6)
 
 
 def test_the_first_poll_is_due_at_once() -> None:
     assert poll_timer().due(0.0)
-    assert not poll_timer().woken(0.0)  # but not because of a commit
+    assert not poll_timer().woken  # but not because of a commit
 
 
 def test_with_nothing_to_do_it_polls_once_per_interval() -> None:
@@ -48,7 +48,7 @@ def test_while_records_are_held_it_polls_every_second() -> None:
     timer = poll_timer()
     timer.begin(100)
     assert not timer.end(NOTHING, busy=True)
-    assert timer.next_poll() == 101
+    assert timer.next_poll == 101
 
 
 def test_while_work_waits_at_other_workers_it_polls_every_second() -> None:
@@ -88,41 +88,40 @@ def test_a_commit_is_polled_for_at_once_but_not_more_often_than_every_ten_millis
     timer = poll_timer()
     assert polled(timer, 100, NOTHING) == POLL_INTERVAL
 
-    timer.wake()
+    timer.woken = True
 
-    assert timer.next_poll() == 100 + WAKE_PAUSE == 100.01
-    assert (timer.due(100.005), timer.woken(100.005)) == (False, False)
-    assert (timer.due(100.01), timer.woken(100.01)) == (True, True)
+    assert timer.next_poll == 100 + WAKE_PAUSE == 100.01
+    assert (timer.due(100.005), timer.due(100.01)) == (False, True)
 
 
 def test_many_commits_make_one_poll() -> None:
     timer = poll_timer()
     polled(timer, 100, NOTHING)
     for _ in range(100):
-        timer.wake()
+        timer.woken = True
 
     timer.begin(100.01)
     timer.end(NOTHING, busy=False)
 
-    assert not timer.woken(200)
-    assert timer.next_poll() == 100.01 + POLL_INTERVAL
+    assert not timer.woken
+    assert timer.next_poll == 100.01 + POLL_INTERVAL
 
 
 def test_a_commit_does_not_put_off_a_poll_that_is_due_before() -> None:
     timer = poll_timer(clock=(clock := HandClock()))
     polled(timer, clock.now, NOTHING)
     timer.within(0.005)
-    timer.wake()
-    assert timer.next_poll() == clock.now + 0.005
+    timer.woken = True
+    assert timer.next_poll == clock.now + 0.005
 
 
 def test_a_commit_during_a_poll_is_not_taken_for_one_that_it_has_seen() -> None:
     timer = poll_timer()
     timer.begin(100)
-    timer.wake()
+    timer.woken = True
     timer.end(NOTHING, busy=False)
 
-    assert timer.next_poll() == 100 + WAKE_PAUSE
+    assert timer.next_poll == 100 + WAKE_PAUSE
 
 
 def test_a_poll_can_be_asked_for_sooner_but_not_later() -> None:
@@ -130,7 +129,7 @@ def test_a_poll_can_be_asked_for_sooner_but_not_later() -> None:
     polled(timer, clock.now, NOTHING)
     timer.within(5)
     timer.within(10)
-    assert timer.next_poll() == clock.now + 5
+    assert timer.next_poll == clock.now + 5
     timer.within(0)
     assert timer.due(clock.now)
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from postroom.record import ClaimedRecord, Key
-from postroom.store.base import Claim, HeldRecord
-from postroom.store.key_order import CROWDED_AFTER, FEW_KEYS, KeyOrder, divide
+from postroom.store.base import HeldRecord
+from postroom.store.key_order import KeyOrder, divide
 from tests.unit.relay.records import claim, positions, record
 
 PARTITIONS = range(3)
@@ -27,7 +27,7 @@ def order_of(*records: HeldRecord) -> KeyOrder:
 def test_the_first_of_each_key_may_be_sent_the_oldest_first() -> None:
     order = order_of(record(1, "a"), record(2, "a"), record(3, "b"), record(4), record(5))
     assert positions(order.take(10)) == [1, 3, 4, 5]
-    assert (order.take(10), list(order.in_flight), order.sendable) == ([], [1, 3, 4, 5], 0)
+    assert (order.take(10), list(order.in_flight), list(order.sendable)) == ([], [1, 3, 4, 5], [])
 
 
 def test_no_more_are_sent_than_there_is_room_for() -> None:
@@ -107,16 +107,15 @@ def test_a_record_without_a_key_never_waits_for_a_key_that_equals_its_position()
     assert positions(order.take(9)) == [1, 3]
 
 
-def test_records_keys_and_sendable_keys_are_counted_by_partition() -> None:
+def test_records_and_keys_are_counted_by_partition() -> None:
     order = order_of(record(1, partition=3), record(2, "a", partition=4), record(3, partition=3))
     order.add(claim(record(4, "a", partition=4)))
     loads = {partition: order.load(partition) for partition in (3, 4, 5)}
     assert [each.held for each in loads.values()] == [2, 2, 0]
     assert [each.keys for each in loads.values()] == [2, 1, 0]
-    assert [each.sendable for each in loads.values()] == [2, 1, 0]
     assert order.partitions() == {3, 4}
     order.take(1)
-    assert (loads[3].sendable, loads[3].held) == (1, 2)
+    assert (loads[3].keys, loads[3].held) == (2, 2)
 
 
 def test_firsts_with_followers_are_those_of_the_partition_in_flight_or_not() -> None:
@@ -130,8 +129,9 @@ def test_firsts_with_followers_are_those_of_the_partition_in_flight_or_not() -> 
         record(7, "d"),
     )
     order.take(1)
-    assert positions(order.firsts_with_followers(1)) == [1, 6]
-    assert positions(order.firsts_with_followers(2)) == [4]
+    assert positions(order.firsts_with_followers({1}).values()) == [1, 6]
+    assert positions(order.firsts_with_followers({2}).values()) == [4]
+    assert {key.aggregate_id for key in order.firsts_with_followers({1, 2})} == {"a", "c", "d"}
 
 
 def test_followers_can_be_dropped_while_the_first_is_in_flight() -> None:
@@ -148,7 +148,7 @@ def test_all_that_waits_can_be_dropped_and_what_is_in_flight_stays() -> None:
     order = order_of(record(1, "a"), record(2, "a"), record(3, "b"), record(4))
     [first] = order.take(1)
     order.drop_waiting()
-    assert (list(order.held), list(order.in_flight), order.sendable) == ([1], [1], 0)
+    assert (list(order.held), list(order.in_flight), list(order.sendable)) == ([1], [1], [])
     order.answered(first, delivered=True)
     order.settled(first)
     assert (list(order.held), order.partitions()) == ([], set())
@@ -160,11 +160,25 @@ def test_what_waits_can_be_dropped_of_some_partitions_only() -> None:
     assert list(order.held) == [2]
 
 
-def test_the_choices_that_are_allowed_can_be_looked_at_without_sending_them() -> None:
-    order = order_of(record(1, "a"), record(2, "b"), record(3, "c"))
-    assert positions(order.choices(lambda each: each.position > 1)) == [2, 3]
+def test_what_may_be_sent_can_be_looked_at_without_sending_it() -> None:
+    order = order_of(record(1, "a"), record(2, "b"), record(3, "b"), record(4, "c"))
+    assert positions(order.sendable) == [1, 2, 4]
     assert list(order.in_flight) == []
-    assert list(order.choices(lambda each: each.position > 3)) == []
+
+
+def test_a_record_out_of_turn_can_be_sent_too() -> None:
+    order = order_of(record(1, "a"), record(2, "b"), record(3, "b"))
+    order.sent(next(each for each in order.sendable if each.position == 2))
+    assert (list(order.in_flight), positions(order.take(9))) == ([2], [1])
+
+
+def test_followers_of_a_key_that_is_all_delivered_can_be_dropped() -> None:
+    first = record(1, "a")
+    order = order_of(first)
+    order.take(1)
+    order.answered(first, delivered=True)
+    order.drop_followers(first)
+    assert list(order.held) == [1]
 
 
 def test_a_record_that_was_sent_is_unsettled_until_its_delivery_is_written() -> None:
@@ -253,14 +267,14 @@ def test_the_floor_of_a_partition_is_forgotten_when_a_record_of_it_is_dropped(
     assert order.floors == {2: 3}
 
 
-def test_what_waits_without_a_lease_is_dropped_and_the_floors_of_other_partitions() -> None:
+def test_what_waits_without_a_lease_is_dropped_and_the_floors_of_these_partitions() -> None:
     order = KeyOrder()
     records = [record(number, f"{number}", partition=number) for number in (1, 2, 3)]
-    order.add(claim(*records, reached={1: 1, 2: 2, 3: 3, 4: 4}))
+    order.add(claim(*records, reached={1: 1, 2: 2, 3: 3}))
     order.take(1)
-    order.keep_only(lambda each: each.partition == 3, {2, 3})
+    order.drop_waiting(lambda each: each.partition != 3)
     assert list(order.held) == [1, 3]  # the first is in flight
-    assert order.floors == {3: 3}
+    assert order.floors == {1: 1, 3: 3}
 
 
 def test_a_record_is_unsettled_from_its_sending_to_its_settlement() -> None:
@@ -286,103 +300,6 @@ def test_a_record_that_is_to_be_sent_again_or_was_claimed_anew_is_not_unsettled(
     order.drop_key(first)
     order.add(claim(record(1, "a")))
     assert not order.unsettled(first)
-
-
-# -- crowded partitions
-
-
-def crowd(first: int, count: int, *, keys: int = 1, partition: int = 1, full: bool = True) -> Claim:
-    """Return a claim of some records of a few keys, which leaves more to claim if it is full."""
-    numbers = range(first, first + count)
-    records = [record(n, f"hot {n % keys}", partition=partition) for n in numbers]
-    return claim(*records, more=[partition] if full else [])
-
-
-def test_a_partition_is_crowded_when_one_key_has_filled_it_for_a_second() -> None:
-    order = KeyOrder()
-    order.add(crowd(1, 20), 10.0)
-    assert order.crowded(10.0 + CROWDED_AFTER - 0.01) == []
-    assert order.crowded(10.0 + CROWDED_AFTER) == [1]
-
-
-@pytest.mark.parametrize("per_second", [1, 10, 1000])
-def test_a_partition_is_crowded_at_any_speed_of_the_hot_key(per_second: int) -> None:
-    order, now = KeyOrder(), 10.0
-    order.add(crowd(1, 20), now)
-    last, found = 20, 0
-    for _ in range(3 * per_second):
-        now += 1 / per_second
-        [first] = order.take(1)
-        order.answered(first, delivered=True)
-        order.settled(first)
-        if order.load(1).held <= 20 - FEW_KEYS:
-            order.add(crowd(last + 1, FEW_KEYS), now)
-            last += FEW_KEYS
-        found += len(order.crowded(now + 1e-9))
-    assert 1 <= found <= 3
-
-
-def test_a_crowded_partition_is_returned_once_a_second_while_it_is_claimed_from() -> None:
-    order = KeyOrder()
-    order.add(crowd(1, 20), 10.0)
-    assert (order.crowded(11.0), order.crowded(11.0)) == ([1], [])
-    order.add(crowd(21, 20), 11.5)
-    assert (order.crowded(11.9), order.crowded(12.0), order.crowded(12.0)) == ([], [1], [])
-
-
-def test_later_claims_of_the_same_crowd_do_not_start_the_second_again() -> None:
-    order = KeyOrder()
-    for tenth in range(10):
-        order.add(crowd(1 + 20 * tenth, 20), 10.0 + tenth / 10)
-    assert order.crowded(11.0) == [1]
-
-
-def test_a_claim_with_many_keys_ends_a_crowd() -> None:
-    order = KeyOrder()
-    order.add(crowd(1, 20), 10.0)
-    order.add(crowd(21, 20, keys=20), 10.5)
-    assert order.crowded(20.0) == []
-
-
-def test_a_claim_that_is_not_full_ends_a_crowd() -> None:
-    order = KeyOrder()
-    order.add(crowd(1, 20), 10.0)
-    order.add(crowd(21, 20, full=False), 10.5)
-    assert order.crowded(20.0) == []
-
-
-def test_a_claim_from_another_partition_says_nothing_about_a_crowd() -> None:
-    order = KeyOrder()
-    order.add(crowd(1, 20, partition=1), 10.0)
-    order.add(crowd(21, 20, partition=2, keys=20), 10.5)
-    assert order.crowded(11.0) == [1]
-
-
-def test_a_partition_of_which_nothing_is_held_any_more_is_not_crowded() -> None:
-    order = KeyOrder()
-    order.add(crowd(1, 20), 10.0)
-    order.drop_waiting()
-    assert order.crowded(11.0) == []
-
-
-@pytest.mark.parametrize(("keys", "crowded"), [(5, [1]), (6, [])])
-def test_keys_are_few_if_there_are_four_records_to_a_key(keys: int, crowded: list[int]) -> None:
-    order = KeyOrder()
-    order.add(crowd(1, 5 * FEW_KEYS, keys=keys), 10.0)
-    assert order.crowded(11.0) == crowded
-
-
-def test_records_without_a_key_are_no_crowd() -> None:
-    order = KeyOrder()
-    order.add(claim(*(record(number) for number in range(1, 21)), more=[1]), 10.0)
-    assert order.crowded(11.0) == []
-
-
-def test_several_partitions_can_be_crowded_at_once() -> None:
-    order = KeyOrder()
-    order.add(crowd(1, 20, partition=1), 10.0)
-    order.add(crowd(21, 20, partition=2), 10.5)
-    assert (order.crowded(11.0), order.crowded(12.0)) == ([1], [1, 2])
 
 
 # -- what a claim may send while keys are blocked
@@ -551,7 +468,8 @@ class OutboxTable(RuleBasedStateMachine):
         assert (list(self.order.held), self.order.partitions()) == ([], set())
         for partition in PARTITIONS:
             load = self.order.load(partition)
-            assert (load.held, load.keys, load.sendable) == (0, 0, 0)
+            assert (load.held, load.keys) == (0, 0)
+        assert list(self.order.sendable) == []
         assert len({each.position for each in self.delivered}) == self.last
 
     def deliver_all(self, unfinished: Callable[[], bool]) -> None:

@@ -1,0 +1,38 @@
+"""The call of the publisher, which may be anybody's code: what it gets wrong is an outage."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from postroom.errors import ConnectionLostError, Outage
+from postroom.publishers.base import Delivered, Outcome, Postponed, Publisher, Refused
+from postroom.store.base import HeldRecord
+
+logger = logging.getLogger("postroom.relay")
+
+Answer = Outcome | Outage
+ANSWERS = (Delivered, Refused, Postponed, Outage)
+
+
+async def publish(publisher: Publisher, records: Sequence[HeldRecord]) -> Sequence[Answer]:
+    """Call the publisher; return its answer to each record. An outage that it raises is for all."""
+    try:
+        answers = list(await publisher.publish([each.record for each in records]))
+    except Outage as outage:
+        return [outage] * len(records)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        problem = "the publisher cancelled its own call"
+    except Exception as error:
+        logger.exception("postroom: the publisher failed")
+        problem = f"the publisher raised {error!r}"
+    else:
+        if len(answers) == len(records) and all(isinstance(each, ANSWERS) for each in answers):
+            return answers
+        problem = (
+            f"the publisher gave {len(answers)} answers for {len(records)} records, and each has"
+            " to be Delivered, Refused or Postponed"
+        )
+    return [ConnectionLostError(problem)] * len(records)  # a record may have caused it
