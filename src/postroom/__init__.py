@@ -3,6 +3,7 @@
 from postroom.capture.bus import EventBus, OutboxMiddleware
 from postroom.capture.dispatcher import OutboxEventDispatcher
 from postroom.capture.interceptor import DomainEventOutboxInterceptor
+from postroom.database.errors import database_outage
 from postroom.errors import (
     CaptureError,
     CaptureWarning,
@@ -35,7 +36,6 @@ from postroom.relay.health import Health, HealthStatus
 from postroom.relay.relay import OutboxRelay
 from postroom.relay.retry import RetrySchedule
 from postroom.relay.service import OutboxEventPublisher
-from postroom.store.errors import database_outage
 
 __all__ = [
     "AggregateRoot",

@@ -11,10 +11,10 @@ import pytest_asyncio
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from postroom.database.errors import database_outage
 from postroom.record import PARTITIONS, Key
 from postroom.store.base import Poll, Settlement
 from postroom.store.blocked_keys import BlockedKeys
-from postroom.store.errors import database_outage
 from tests.conformance.store.desk import (
     LEASE,
     MINUTE,

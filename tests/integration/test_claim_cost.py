@@ -14,8 +14,8 @@ from sqlalchemy import Engine, MetaData, NullPool, TextClause, create_engine, te
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from postroom import Outbox, OutboxRecord
+from postroom.database.database import as_rows
 from postroom.record import PARTITIONS, Key
-from postroom.store.database import as_rows
 from postroom.store.store import Store
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time

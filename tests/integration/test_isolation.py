@@ -31,7 +31,7 @@ from postroom import (
     RetrySchedule,
     Status,
 )
-from postroom.store.errors import CONFLICTS
+from postroom.database.errors import CONFLICTS
 from postroom.testing import RecordingPublisher
 from tests.support.noting import Diary, MainAsyncSession, WriteNote, noting_container
 from tests.support.postgres import temporary_database

@@ -4,8 +4,8 @@ from enum import IntEnum
 
 from sqlalchemy import URL
 
+from postroom.database.errors import database_outage
 from postroom.errors import SchemaError, error_text
-from postroom.store.errors import database_outage
 
 INSUFFICIENT_PRIVILEGE = "42501"
 

@@ -5,7 +5,7 @@ import logging
 from datetime import timedelta
 
 from postroom.clock import Clock
-from postroom.store.errors import database_outage, describe
+from postroom.database.errors import database_outage, describe
 from postroom.store.store import Store
 
 logger = logging.getLogger("postroom.relay")

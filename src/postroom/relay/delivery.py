@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from postroom.clock import Clock
+from postroom.database.errors import describe
 from postroom.errors import ConnectionLostError, Outage
 from postroom.publishers.base import Delivered, Outcome, Publisher, Refused
 from postroom.relay.breaker import Breaker
@@ -16,7 +17,6 @@ from postroom.relay.poison import Poison
 from postroom.relay.publishing import Answer, publish
 from postroom.relay.settings import RelaySettings
 from postroom.store.base import HeldRecord, Settlement
-from postroom.store.errors import describe
 from postroom.store.key_order import KeyOrder
 from postroom.store.store import Store
 

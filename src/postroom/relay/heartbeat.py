@@ -3,8 +3,8 @@
 import asyncio
 import logging
 
+from postroom.database.errors import database_outage, describe, is_conflict
 from postroom.relay.loop import Loop
-from postroom.store.errors import database_outage, describe, is_conflict
 from postroom.store.store import Store
 
 logger = logging.getLogger("postroom.relay")

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom.store.errors import describe
-from postroom.store.postgres import is_behind_pgbouncer
+from postroom.database.errors import describe
+from postroom.database.postgres import is_behind_pgbouncer
 
 logger = logging.getLogger("postroom.relay")
 

@@ -9,6 +9,8 @@ from functools import partial
 from math import inf
 
 from postroom.clock import Clock
+from postroom.database.database import finish
+from postroom.database.errors import database_outage, describe, is_conflict
 from postroom.errors import Outage
 from postroom.publishers.base import Publisher
 from postroom.relay.breaker import Breaker
@@ -20,8 +22,6 @@ from postroom.relay.poison import Poison
 from postroom.relay.settings import RelaySettings
 from postroom.relay.timer import PollTimer
 from postroom.store.base import Verdict
-from postroom.store.database import finish
-from postroom.store.errors import database_outage, describe, is_conflict
 from postroom.store.key_order import KeyOrder
 from postroom.store.store import Store
 

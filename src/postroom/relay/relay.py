@@ -13,6 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.capture.notify import CHANNEL
 from postroom.clock import Clock
+from postroom.database.database import LEASE, own_engine
+from postroom.database.errors import database_outage
 from postroom.errors import ConfigurationError, Outage, error_text
 from postroom.identity import uuid7
 from postroom.outbox import Outbox
@@ -24,8 +26,6 @@ from postroom.relay.listener import can_listen, wake_on_notify
 from postroom.relay.loop import Loop
 from postroom.relay.retry import RetrySchedule
 from postroom.relay.settings import OnFailed, RelaySettings
-from postroom.store.database import LEASE, own_engine
-from postroom.store.errors import database_outage
 from postroom.store.store import Store
 
 logger = logging.getLogger("postroom.relay")

@@ -5,9 +5,9 @@ from datetime import timedelta
 from typing import Literal, get_args
 
 from postroom.capture.notify import check_channel
+from postroom.database.database import HEARTBEAT
 from postroom.errors import ConfigurationError
 from postroom.relay.retry import RetrySchedule
-from postroom.store.database import HEARTBEAT
 
 OnFailed = Literal["hold", "continue"]
 ZERO = timedelta()

@@ -9,10 +9,11 @@ from collections.abc import Collection, Mapping, Set
 
 from sqlalchemy import text
 
+from postroom.database.database import Database, Run, as_rows
+from postroom.database.errors import ChangedError
 from postroom.record import Key
 from postroom.store.base import HeldRecord
-from postroom.store.database import Database, Run, as_rows, key_of, within_partition
-from postroom.store.errors import ChangedError
+from postroom.store.rows import key_of, within_partition
 
 KEY = {"aggregate_type": "text", "aggregate_id": "text"}
 BLOCKING = {**KEY, "position": "bigint"}

@@ -5,19 +5,12 @@ from collections.abc import Collection, Mapping
 
 from sqlalchemy import text
 
+from postroom.database.database import Database, Run, as_rows, transaction
 from postroom.record import Key, Status
 from postroom.store.base import Claim, HeldRecord
 from postroom.store.blocked_keys import BlockedKeys
-from postroom.store.database import (
-    Database,
-    Run,
-    as_rows,
-    keys_of,
-    transaction,
-    within_partition,
-)
 from postroom.store.key_order import divide
-from postroom.store.rows import ClaimedRow, columns, to_record
+from postroom.store.rows import ClaimedRow, columns, keys_of, to_record, within_partition
 
 
 class Claims:

@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from sqlalchemy import text
 
+from postroom.database.database import Database, Run, as_rows, transaction
 from postroom.record import PARTITIONS, key_hash
 from postroom.store.base import Cleaned
 from postroom.store.blocked_keys import PARKED, BlockedKeys
-from postroom.store.database import Database, Run, as_rows, key_of, keys_of, transaction
+from postroom.store.rows import key_of, keys_of
 from postroom.tables.inbox import InboxNotes
 
 INBOX_MEMORY: Final = timedelta(days=30)

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import text
 
+from postroom.database.database import HEARTBEAT, Database, Run, as_rows, transaction
 from postroom.record import PARTITIONS
 from postroom.store.base import HeldRecord, Lease, Poll, Unattended
-from postroom.store.database import HEARTBEAT, Database, Run, as_rows, transaction, within_partition
-from postroom.store.rows import moment
+from postroom.store.rows import moment, within_partition
 
 LEASE = "partition, token, crash_count, suspect, suspect_crashes"
 

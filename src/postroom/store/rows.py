@@ -1,13 +1,13 @@
 """Rows read as records. A bad value in a row never makes a claim fail: the record gets a fault."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from postroom.record import ClaimedRecord
+from postroom.record import ClaimedRecord, Key
 from postroom.store.base import HeldRecord
 
 TEXTS: Final = ("event_type", "aggregate_type", "aggregate_id", "payload", "headers", "status")
@@ -83,6 +83,26 @@ def _repaired(row: ClaimedRow, faults: list[str]) -> ClaimedRow:
         occurred_at=_read(faults, row, "occurred_at", moment, EPOCH),
         created_at=_read(faults, row, "created_at", moment, EPOCH),
     )
+
+
+def within_partition(source: str, floor: str) -> str:
+    """Write the condition that reads a partition in order, from the index that is made for it.
+
+    As a range the partition is part of the order, which the primary key cannot give. With an `=`
+    the planner may walk that instead, through everything that was ever delivered.
+    """
+    return f"""(r.partition, r.position) > ({source}.partition, {floor})
+        AND r.partition <= {source}.partition ORDER BY r.partition, r.position"""
+
+
+def key_of(row: Any) -> Key:
+    """Return the key of a row or record that has one."""
+    return Key(row.aggregate_type or "", row.aggregate_id)
+
+
+def keys_of(rows: Iterable[Any]) -> list[Key]:
+    """Return the keys of rows or records, each once, without those that have none."""
+    return sorted({key_of(row) for row in rows if row.aggregate_id is not None})
 
 
 def moment(value: Any) -> datetime:

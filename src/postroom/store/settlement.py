@@ -5,10 +5,10 @@ from typing import Any
 
 from sqlalchemy import text
 
+from postroom.database.database import Database, Run, as_rows, transaction
 from postroom.record import Key, Status
 from postroom.store.base import Attempt, HeldRecord, Settlement, Verdict
 from postroom.store.blocked_keys import BlockedKeys
-from postroom.store.database import Database, Run, as_rows, transaction
 from postroom.store.rows import storable
 
 ATTEMPT = {

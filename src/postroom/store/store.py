@@ -8,15 +8,15 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from postroom.database.database import LEASE, Database, Run, as_rows, transaction
+from postroom.database.errors import pooler_explained
 from postroom.record import Key, Status
 from postroom.store.base import Counts
 from postroom.store.blocked_keys import HELD, BlockedKeys
 from postroom.store.claims import Claims
 from postroom.store.cleaning import Cleaning
-from postroom.store.database import LEASE, Database, Run, as_rows, keys_of, transaction
-from postroom.store.errors import pooler_explained
 from postroom.store.leases import Leases
-from postroom.store.rows import moment
+from postroom.store.rows import keys_of, moment
 from postroom.store.settlement import Settlements
 from postroom.tables.check import check_schema
 from postroom.tables.tables import OutboxTables

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from postroom.database.database import HEARTBEAT
 from postroom.errors import ConfigurationError
-from postroom.store.database import HEARTBEAT
 from tests.unit.relay.settings import SECOND, relay_settings
 
 BAD: list[tuple[str, Any]] = [

@@ -14,11 +14,11 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 from sqlalchemy import CursorResult, Engine, Row, Table, TextClause
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from postroom.database.errors import LOCKED, describe, is_conflict, pooler_explained, sql_state
+from postroom.database.postgres import PostgresDialect
+from postroom.database.sqlite import SQLiteDialect
 from postroom.errors import ConfigurationError
 from postroom.record import Key
-from postroom.store.errors import LOCKED, describe, is_conflict, pooler_explained, sql_state
-from postroom.store.postgres import PostgresDialect
-from postroom.store.sqlite import SQLiteDialect
 from postroom.tables.tables import OutboxTables
 
 logger = logging.getLogger("postroom.store")
@@ -178,26 +178,6 @@ async def finish(work: Coroutine[Any, Any, T]) -> T:
         if not task.cancelled():
             task.exception()  # which would be reported as never looked at
         raise
-
-
-def within_partition(source: str, floor: str) -> str:
-    """Write the condition that reads a partition in order, from the index that is made for it.
-
-    As a range the partition is part of the order, which the primary key cannot give. With an `=`
-    the planner may walk that instead, through everything that was ever delivered.
-    """
-    return f"""(r.partition, r.position) > ({source}.partition, {floor})
-        AND r.partition <= {source}.partition ORDER BY r.partition, r.position"""
-
-
-def key_of(row: Any) -> Key:
-    """Return the key of a row or record that has one."""
-    return Key(row.aggregate_type or "", row.aggregate_id)
-
-
-def keys_of(rows: Iterable[Any]) -> list[Key]:
-    """Return the keys of rows or records, each once, without those that have none."""
-    return sorted({key_of(row) for row in rows if row.aggregate_id is not None})
 
 
 def as_rows(objects: Iterable[Any]) -> str:

@@ -7,8 +7,8 @@ import psycopg
 import pytest
 from sqlalchemy import exc
 
+from postroom.database.errors import CONFLICTS, STATES, database_outage, describe, is_conflict
 from postroom.errors import SchemaError
-from postroom.store.errors import CONFLICTS, STATES, database_outage, describe, is_conflict
 
 
 class DriverError(Exception):

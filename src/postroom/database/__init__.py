@@ -1,0 +1,1 @@
+"""Databases: connections, transactions, the SQL of each, and what their errors mean."""
