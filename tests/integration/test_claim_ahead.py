@@ -27,7 +27,7 @@ class Steps:
     def _note(self, _: Connection, __: Any, statement: str, *___: object) -> None:
         if "was_due" in statement:
             self.taken.append("claim")
-        elif "seen_until" in statement and "share" in statement:
+        elif "is_present" in statement:
             self.taken.append("poll")
 
     def close(self) -> None:

@@ -5,11 +5,13 @@ Polling alone is sufficient. Notifications only reduce latency.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from postroom.clock import Clock
 from postroom.database.errors import describe
 from postroom.database.postgres import is_behind_pgbouncer
 
@@ -20,6 +22,8 @@ LONGEST_PAUSE: Final = 30.0
 CHECK_EVERY: Final = 300.0
 """Seconds after which a silent connection is asked whether it is still there."""
 CHECK_WITHIN: Final = 10.0
+GRACE: Final = 2.0
+"""Seconds for the listener to begin, and to end."""
 
 Wake = Callable[[], object]
 
@@ -30,32 +34,60 @@ def can_listen(engine: object) -> bool:
     return isinstance(engine, AsyncEngine) and engine.dialect.driver in drivers
 
 
-async def wake_on_notify(engine: AsyncEngine, channel: str, wake: Wake) -> None:
-    """Call `wake` for each notification, until cancelled; reconnect after a lost connection."""
+@asynccontextmanager
+async def listening(
+    engine: AsyncEngine, channel: str | None, wake: Wake, clock: Clock
+) -> AsyncIterator[None]:
+    """Have other processes wake the relay for as long as the block lasts, if there is a channel."""
+    if channel is None:
+        yield
+        return
+    tried = asyncio.Event()
+    task = asyncio.create_task(_wake_on_notify(engine, channel, wake, tried))
+    try:
+        await clock.wait(tried, GRACE)
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task], timeout=GRACE)
+
+
+async def _wake_on_notify(
+    engine: AsyncEngine, channel: str, wake: Wake, tried: asyncio.Event
+) -> None:
+    """Call `wake` for each notification, until cancelled; reconnect after a lost connection.
+
+    Sets `tried` once it listens, or has found that it cannot.
+    """
     pause = 0.0
 
     def heard() -> None:
         nonlocal pause
         pause = 0.0
+        tried.set()
         wake()
 
-    while True:
-        reason = "the connection was lost"
-        try:
-            if await is_behind_pgbouncer(engine):
-                logger.warning(
-                    "postroom: behind PgBouncer no notification arrives; the relay only polls."
-                    " Set listen=None to say so, or connect to PostgreSQL directly"
-                )
-                await engine.dispose()
-                return
-            await _listen(engine, channel, heard)
-        except Exception as error:
-            reason = describe(error)
-        if not pause:
-            logger.warning("postroom: cannot listen for commits, only polls: %s", reason)
-        pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * pause))
-        await asyncio.sleep(pause)
+    try:
+        while True:
+            reason = "the connection was lost"
+            try:
+                if await is_behind_pgbouncer(engine):
+                    logger.warning(
+                        "postroom: behind PgBouncer no notification arrives; the relay only polls."
+                        " Set listen=None to say so, or connect to PostgreSQL directly"
+                    )
+                    return
+                await _listen(engine, channel, heard)
+            except Exception as error:
+                reason = describe(error)
+            if not pause:
+                logger.warning("postroom: cannot listen for commits, only polls: %s", reason)
+            tried.set()
+            pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * pause))
+            await asyncio.sleep(pause)
+    finally:
+        tried.set()
+        await engine.dispose()
 
 
 async def _listen(engine: AsyncEngine, channel: str, heard: Wake) -> None:

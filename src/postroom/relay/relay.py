@@ -22,7 +22,7 @@ from postroom.publishers.base import Publisher, ReportsOutages
 from postroom.relay.cleaner import clean, clean_regularly
 from postroom.relay.health import Health, HealthStatus, Tally
 from postroom.relay.heartbeat import beat
-from postroom.relay.listener import can_listen, wake_on_notify
+from postroom.relay.listener import can_listen, listening
 from postroom.relay.loop import Loop
 from postroom.relay.retry import RetrySchedule
 from postroom.relay.settings import OnFailed, RelaySettings
@@ -124,10 +124,9 @@ class OutboxRelay:
             await self._open_publisher(loop)
             if not loop.stopping:
                 cleaner = clean_regularly(loop.store, self._clock, self.settings.retention)
-                beside = [self._reopen_publisher(loop), cleaner]
-                if channel := self.settings.listen:
-                    beside.append(wake_on_notify(self._own_engine(), channel, loop.wake))
-                await self._run_loop(loop, *beside)
+                engine, channel = self._own_engine(), self.settings.listen
+                async with listening(engine, channel, loop.wake, self._clock):
+                    await self._run_loop(loop, cleaner, self._reopen_publisher(loop))
         except Exception as error:
             self._failure = error_text(error)
             raise
@@ -273,15 +272,10 @@ class OutboxRelay:
 
     async def _run_loop(self, loop: Loop, *beside: Coroutine[Any, Any, None]) -> None:
         """Run a loop with its heartbeat; if what runs beside it fails, the loop ends too."""
-
-        def stop_if_failed(task: asyncio.Task[None]) -> None:
-            if not task.cancelled() and task.exception():
-                loop.stop()
-
         heart = beat(loop, self._store(self._own_engine()))
         tasks = [asyncio.create_task(each) for each in (heart, *beside)]
         for task in tasks:
-            task.add_done_callback(stop_if_failed)
+            task.add_done_callback(lambda _: loop.stop())
         try:
             await loop.run()
         finally:
