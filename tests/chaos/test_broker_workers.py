@@ -16,7 +16,7 @@ EACH = 20
 ROUNDS = 8 if FULL else 1
 BATCH = 100
 MOST_UNSETTLED = RabbitMQPublisher.max_in_flight + BATCH
-"""What a worker has sent and not settled, as the docs promise; `test_unsettled` has few in flight."""
+"""What a worker may have sent and not settled. `test_unsettled` tests it with few in flight."""
 
 
 async def settled(engine: AsyncEngine) -> bool:
