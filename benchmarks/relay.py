@@ -324,7 +324,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=20_000)
     parser.add_argument("--turns", type=int, default=15)
-    parser.add_argument("--batch", type=int, default=500)
+    parser.add_argument("--batch", type=int, default=100)
     options = parser.parse_args()
     if options.turns < 2:
         parser.error("one turn has no quartiles: take 2 at least")

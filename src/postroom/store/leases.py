@@ -1,8 +1,9 @@
 """Leases: which worker delivers the records of which partition, and for how long."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -125,20 +126,36 @@ class Leases:
         Keeps `busy` partitions, and releases the idle ones of `surplus`. Without `take`, everything
         that is not busy is released.
         """
-        sql, values = self.database.sql, _values(worker, lease)
-        async with self.database.transaction(snapshot=not sql.shares_work) as run:
-            rows = (await run(self._look, busy=sql.numbers(busy), **values)).all()
-        wanted = decide(rows, worker, busy, surplus, take=take)
-        due = [row.due_in for row in rows if row.due_in is not None]
-        return Poll(
-            leases=await self._write(worker, lease, wanted) if wanted.writes else (),
-            waiting=len(wanted.with_work),
-            share=wanted.share,
-            next_due=timedelta(seconds=float(min(due))) if due else None,
-            unattended=tuple(_unattended(rows, worker)),
+        look = partial(
+            self._look_at, worker=worker, lease=lease, busy=busy, surplus=surplus, take=take
         )
+        if not self.database.sql.shares_work:  # most looks find nothing to do: no file is locked
+            async with self.database.transaction(snapshot=True) as run:
+                wanted = await look(run)
+            if not wanted.writes:
+                return wanted.poll
 
-    @transaction
+        async def work(run: Run) -> Poll:
+            wanted = await look(run)
+            leases = await self._write(run, worker, lease, wanted) if wanted.writes else ()
+            return replace(wanted.poll, leases=leases)
+
+        return await self.database.transact(work)
+
+    async def _look_at(
+        self,
+        run: Run,
+        *,
+        worker: str,
+        lease: timedelta,
+        busy: Collection[int],
+        surplus: Collection[int],
+        take: bool,
+    ) -> "Decision":
+        numbers = self.database.sql.numbers(busy)
+        rows = (await run(self._look, busy=numbers, **_values(worker, lease))).all()
+        return decide(rows, worker, busy, surplus, take=take)
+
     async def _write(
         self, run: Run, worker: str, lease: timedelta, wanted: "Decision"
     ) -> tuple[Lease, ...]:
@@ -201,7 +218,8 @@ class Decision:
     release: Set[int]
     take: Set[int]
     room: int
-    share: int
+    poll: Poll
+    """What the worker is told, but for its leases."""
 
     @property
     def writes(self) -> bool:
@@ -224,13 +242,19 @@ def decide(
     others = rows[0].others if rows else 0
     share = ceil(len(with_work) / (1 + others)) if others else PARTITIONS
     expired = [row for row in rows if row.has_work and row.is_expired and row.worker != worker]
+    due = [row.due_in for row in rows if row.due_in is not None]
     return Decision(
         with_work=with_work,
         keep=mine & wanted,
         release=mine - wanted,
         take=with_work - mine if take else set(),
         room=max(0, share - len(mine & wanted)) + len(expired),
-        share=share,
+        poll=Poll(
+            waiting=len(with_work),
+            share=share,
+            next_due=timedelta(seconds=float(min(due))) if due else None,
+            unattended=tuple(_unattended(rows, worker)),
+        ),
     )
 
 

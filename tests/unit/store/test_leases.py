@@ -28,6 +28,8 @@ def look(
             worker=holders.get(each),
             has_work=each in work,
             is_expired=each in expired,
+            is_present=True,
+            due_in=None,
             others=others,
         )
         for each in range(8)
@@ -47,13 +49,13 @@ def for_ann(
 def test_a_worker_that_is_alone_wants_everything_that_has_work() -> None:
     decision = for_ann(look(work=[1, 2, 3], ann=[1]))
     assert (decision.keep, decision.take, decision.release) == ({1}, {2, 3}, set())
-    assert decision.share == PARTITIONS
+    assert decision.poll.share == PARTITIONS
     assert decision.room >= 2
 
 
 def test_workers_divide_the_partitions_with_work_and_round_up() -> None:
     decision = for_ann(look(work=range(7), others=1))
-    assert (decision.share, decision.room) == (4, 4)
+    assert (decision.poll.share, decision.room) == (4, 4)
 
 
 def test_what_a_worker_holds_already_counts_for_its_share() -> None:
