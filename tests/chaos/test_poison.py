@@ -33,7 +33,7 @@ from tests.support.waiting import PATIENCE, eventually, happens
 
 MAX_CRASHES = 2
 UNNOTICED = 2
-"""Deaths before a partition is served with caution."""
+"""Deaths before a partition is served one by one."""
 
 
 async def restart_the_dead(fleet: Fleet, workers: int, engine: AsyncEngine, end: str) -> None:

@@ -1,4 +1,4 @@
-"""What a worker is told: by flags, then by the environment, then by `postroom.toml`."""
+"""The settings of a worker: from flags, then from the environment, then from `postroom.toml`."""
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ class Setting:
     default: Any
     read: Callable[[Any], Any]
     of_relay: bool = True
-    """Whether a relay that a module holds has been told already."""
+    """Whether the code that makes a relay decides it."""
 
 
 def text(value: Any) -> str:
@@ -116,14 +116,14 @@ class WorkerSettings:
         cls, flags: Mapping[str, Any], config: Path | None, environment: Mapping[str, str]
     ) -> "WorkerSettings":
         """Take each setting from the first source that has it. Raises CommandError."""
-        told = {name: value for name, value in flags.items() if value is not None}
+        given = {name: value for name, value in flags.items() if value is not None}
         from_file = read_file(config)
         named = from_file.pop("relay", None)
         if named is not None and not isinstance(named, str):
             raise CommandError(f"relay in {config or FILE} is {named!r}: it has to be a text.")
-        relay = told.pop("relay", None) or (None if "database" in told else named)
+        relay = given.pop("relay", None) or (None if "database" in given else named)
         sources = (
-            ("--{flag}", told),
+            ("--{flag}", given),
             ("{variable}", {name: environment.get(s.variable) for name, s in SETTINGS.items()}),
             (f"{{name}} in {config or FILE}", from_file),
         )
@@ -131,12 +131,12 @@ class WorkerSettings:
 
     def refuse_unused(self, flags: Mapping[str, Any]) -> None:
         """Raise CommandError for a flag that the relay of a module does not use."""
-        told = (name for name, value in flags.items() if value is not None and name in SETTINGS)
-        unused = [name for name in told if SETTINGS[name].of_relay]
+        given = (name for name, value in flags.items() if value is not None and name in SETTINGS)
+        unused = [name for name in given if SETTINGS[name].of_relay]
         if self.relay is not None and unused:
             raise CommandError(
                 f"--{unused[0].replace('_', '-')} is for a worker that is made from URLs."
-                f" {self.relay} has been told by the code that makes it."
+                f" The code that makes {self.relay} decides that."
             )
 
 

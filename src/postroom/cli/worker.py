@@ -32,8 +32,8 @@ END_WITHIN = 0.3
 """Seconds to clean up in after a second signal: give leases back, close connections."""
 
 
-class Told:
-    """What signals have told the process: once to stop, twice to stop now."""
+class StopSignals:
+    """The signals that the process got: one to stop, a second one to stop now."""
 
     def __init__(self) -> None:
         self.stop = asyncio.Event()
@@ -68,31 +68,31 @@ async def work(settings: WorkerSettings, *, once: bool, wait: bool) -> int:
         raise CommandError(
             "--once delivers what may leave now, --wait waits: leave one of them out."
         )
-    told = Told()
-    told.listen()
-    working = asyncio.create_task(_work(settings, told, once=once, wait=wait))
-    told_now = asyncio.create_task(told.now.wait())
+    signals = StopSignals()
+    signals.listen()
+    working = asyncio.create_task(_work(settings, signals, once=once, wait=wait))
+    stop_now = asyncio.create_task(signals.now.wait())
     try:
-        await asyncio.wait({working, told_now}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working, stop_now}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
         working.cancel()
         await asyncio.wait({working}, timeout=END_WITHIN)
-        return told.code
+        return signals.code
     finally:
-        told_now.cancel()
+        stop_now.cancel()
 
 
-async def _work(settings: WorkerSettings, told: Told, *, once: bool, wait: bool) -> int:
-    relay = await _unless(told.stop, relay_of(settings))
+async def _work(settings: WorkerSettings, signals: StopSignals, *, once: bool, wait: bool) -> int:
+    relay = await _unless(signals.stop, relay_of(settings))
     if relay is None:
-        return told.code
+        return signals.code
     try:
         async with health_server(settings.health_host, settings.health_port, lambda: relay.health):
-            if wait or await _unless(told.stop, check(relay)):
+            if wait or await _unless(signals.stop, check(relay)):
                 logger.info("postroom: %s", description(relay, once=once))
-                await _deliver(relay, told, once=once)
-            return told.code
+                await _deliver(relay, signals, once=once)
+            return signals.code
     finally:
         await relay.publisher.close()  # which the check may have opened
         await relay.engine.dispose()
@@ -124,10 +124,10 @@ def description(relay: OutboxRelay, *, once: bool) -> str:
     journey = f"from {where} to {_name(relay.publisher)}"
     if once:
         return f"delivers what may leave now {journey}"
-    pace = f"polls every {settings.poll_interval.total_seconds():g} s"
+    how = f"polls every {settings.poll_interval.total_seconds():g} s"
     if settings.listen is not None:
-        pace += f", listens on {settings.listen}"
-    return f"delivers {journey} ({pace}, batches of {settings.batch_size})"
+        how += f", listens on {settings.listen}"
+    return f"delivers {journey} ({how}, batches of {settings.batch_size})"
 
 
 def _name(publisher: Publisher) -> str:
@@ -135,8 +135,8 @@ def _name(publisher: Publisher) -> str:
     return str(publisher) if named else type(publisher).__name__
 
 
-async def _deliver(relay: OutboxRelay, told: Told, *, once: bool) -> None:
-    stopping = asyncio.create_task(_stop(relay, told))
+async def _deliver(relay: OutboxRelay, signals: StopSignals, *, once: bool) -> None:
+    stopping = asyncio.create_task(_stop(relay, signals))
     try:
         tally: Tally | None = await (relay.run_once() if once else relay.run())
     except SchemaError as error:
@@ -154,9 +154,9 @@ async def _deliver(relay: OutboxRelay, told: Told, *, once: bool) -> None:
         stopping.cancel()
 
 
-async def _stop(relay: OutboxRelay, told: Told) -> None:
+async def _stop(relay: OutboxRelay, signals: StopSignals) -> None:
     """Stop a relay at the first signal."""
-    await told.stop.wait()
+    await signals.stop.wait()
     await relay.stop()
 
 

@@ -76,7 +76,7 @@ def relay_lifespan(
 async def _running(relay: Relay) -> AsyncIterator[None]:
     task = asyncio.create_task(relay.run(), name="postroom relay")
     task.add_done_callback(_report_end)
-    await asyncio.sleep(0)  # let it start: to stop what has not started is asking for trouble
+    await asyncio.sleep(0)  # let it start: what has not started cannot be stopped
     try:
         yield
     finally:

@@ -18,7 +18,7 @@ REREAD_SHARE = 0.1
 """The part of the time that claims may spend on reading again what they have read before."""
 LONGEST_PAUSE = 1.0
 """Seconds after which everything is read again at the latest."""
-CROWDED_AFTER = 1.0
+FILLED_FOR = 1.0
 """Seconds for which a few keys may fill a partition before others are claimed past them."""
 FEW_KEYS = 4
 """A few keys fill a partition when there are at least so many records to a key."""
@@ -41,7 +41,7 @@ class ClaimPlan:
     """How many claims in a row have found that there is nothing to deliver."""
     _more: set[int] = field(default_factory=set)  # the partitions that may have more to claim
     _full_claim_at: float = 0.0
-    _crowded_since: dict[int, float] = field(default_factory=dict)  # by partition
+    _filled_since: dict[int, float] = field(default_factory=dict)  # by partition
 
     def look_into(self, partitions: Collection[int]) -> None:
         """Claim from these partitions, and from no other."""
@@ -90,23 +90,23 @@ class ClaimPlan:
         for partition in found:
             load = self.order.load(partition)
             if partition in claim.more and load.keys * FEW_KEYS <= load.held:
-                self._crowded_since.setdefault(partition, began)
+                self._filled_since.setdefault(partition, began)
             else:
-                self._crowded_since.pop(partition, None)
+                self._filled_since.pop(partition, None)
         if found or self.order.held or self._more:
             self.empty_claims = 0
         else:
             self.empty_claims += 1
             self._full_claim_at = 0.0  # nothing new is not yet nothing at all
 
-    def crowding(self, now: float) -> dict[Key, HeldRecord]:
+    def hot_keys(self, now: float) -> dict[Key, HeldRecord]:
         """Return keys that have filled a partition for a second, with their first records.
 
         Each partition is looked at once a second.
         """
-        crowded = [p for p, since in self._crowded_since.items() if now - since >= CROWDED_AFTER]
-        self._crowded_since.update(dict.fromkeys(crowded, now))
-        return self.order.firsts_with_followers(crowded) if crowded else {}
+        filled = [p for p, since in self._filled_since.items() if now - since >= FILLED_FOR]
+        self._filled_since.update(dict.fromkeys(filled, now))
+        return self.order.firsts_with_followers(filled) if filled else {}
 
 
 async def claim_past_hot_keys(plan: ClaimPlan, store: Store, now: float) -> None:
@@ -115,14 +115,14 @@ async def claim_past_hot_keys(plan: ClaimPlan, store: Store, now: float) -> None
     Their later records are parked, so that the next claim finds the others. If there is no room to
     claim from other partitions, all of them are blocked.
     """
-    firsts = plan.crowding(now)
+    firsts = plan.hot_keys(now)
     if not firsts:
         return
     partitions = {each.partition for each in firsts.values()}
-    crowded = await store.claims.crowded(partitions, firsts.keys(), plan.order.held)
+    others_wait = await store.claims.waiting_behind(partitions, firsts.keys(), plan.order.held)
     if plan.no_room_for - partitions:
-        crowded = partitions
-    in_the_way = [each for each in firsts.values() if each.partition in crowded]
+        others_wait = partitions
+    in_the_way = [each for each in firsts.values() if each.partition in others_wait]
     blocking = [each for each in in_the_way if plan.leases.holds(each)]
     if blocking:
         logger.debug("postroom: claims past %d keys with many records", len(blocking))

@@ -22,7 +22,7 @@ logger = logging.getLogger("postroom.relay")
 ALONE_AFTER = 2
 REFUSED_AFTER = 2 * ALONE_AFTER
 REMEMBERED = 10_000
-CAUTIOUS_AFTER = 2
+ONE_BY_ONE_AFTER = 2
 """From so many crashes in a row on, records are sent one at a time per partition."""
 ALONE_SECONDS = 5.0
 """How long other records wait for one that goes alone, or it for them: deliveries may take long."""
@@ -48,7 +48,7 @@ class Poison:
         self._survived: set[int] = set()  # the positions of suspects whose delivery ended
         self._alone: HeldRecord | None = None  # others wait until it is sent, and until it ends,
         self._alone_until = 0.0  # but no longer than this
-        self._cautious = False  # as the log says
+        self._one_by_one = False  # as the log says
 
     # -- records that break the connection
 
@@ -88,16 +88,16 @@ class Poison:
     # -- records that kill the process
 
     def look_at(self, leases: HeldLeases) -> None:
-        """Begin or end caution, as the leases say after a poll."""
+        """Begin to send one by one, or end it, as the leases say after a poll."""
         held = leases.by_partition
-        crashed = {p for p, lease in held.items() if lease.crash_count >= CAUTIOUS_AFTER}
+        crashed = {p for p, lease in held.items() if lease.crash_count >= ONE_BY_ONE_AFTER}
         for partition in self._left.keys() - crashed:  # lost, or nobody had died
-            self._end_caution(partition)
+            self._send_as_usual(partition)
         # What one process may have had in flight of a partition, twice to be sure.
         share = max(LEAST_COVERED, -(-self._capacity // max(1, len(held))))
         for partition in crashed - self._left.keys():
             self._left[partition] = 2 * share
-        self._log_caution()
+        self._log_change()
 
     def may_send(self, record: HeldRecord) -> bool:
         """Return whether a record may be sent as usual, beside others."""
@@ -144,7 +144,7 @@ class Poison:
             self._alone, self._alone_until = record, now + ALONE_SECONDS
 
     def survived(self, order: KeyOrder) -> list[int]:
-        """Note whose delivery has ended; return the partitions that need no caution any more."""
+        """Note whose delivery has ended; return the partitions to serve as usual again."""
         for partition, suspect in list(self._suspects.items()):
             if not order.unsettled(suspect):
                 del self._suspects[partition]
@@ -160,10 +160,10 @@ class Poison:
             if left <= 0 or (partition in ended and not order.load(partition).held)
         ]
         for partition in done:
-            self._end_caution(partition)
+            self._send_as_usual(partition)
         if not self._left:
             self._survived.clear()
-        self._log_caution()
+        self._log_change()
         return done
 
     def _begun(self, record: HeldRecord, leases: HeldLeases) -> int:
@@ -176,15 +176,15 @@ class Poison:
     def _goes_alone(self, begun: int) -> bool:
         return begun > 1 or self._max_crashes == 1
 
-    def _end_caution(self, partition: int) -> None:
+    def _send_as_usual(self, partition: int) -> None:
         del self._left[partition]
         self._tried.discard(partition)
 
-    def _log_caution(self) -> None:
-        if self._cautious == bool(self._left):
+    def _log_change(self) -> None:
+        if self._one_by_one == bool(self._left):
             return
-        self._cautious = bool(self._left)
-        if self._cautious:
+        self._one_by_one = bool(self._left)
+        if self._one_by_one:
             logger.warning(
                 "postroom: workers died while they held %d partitions. The next %d records of"
                 " these are delivered one at a time per partition, to find a record that kills",

@@ -43,7 +43,7 @@ class Claims:
         ahead = f"r.ready AND {free} AND {within_partition('partitions', '0')} LIMIT :ahead"
         theirs = f"""(coalesce(w.aggregate_type, ''), w.aggregate_id)
             IN (SELECT keys.aggregate_type, keys.aggregate_id FROM {keys})"""
-        self._crowded = text(f"""SELECT w.partition, count(*) = :ahead
+        self._waiting_behind = text(f"""SELECT w.partition, count(*) = :ahead
                 OR count(CASE WHEN {theirs} THEN NULL ELSE 1 END) > 0 AS others_wait
             FROM {sql.each(partitions, n.records, ahead)} GROUP BY w.partition""")
 
@@ -87,13 +87,13 @@ class Claims:
         more = full | {each.partition for each in followers}
         return Claim(records=tuple(passing), more=frozenset(more), reached=reached)
 
-    async def crowded(
+    async def waiting_behind(
         self, partitions: Collection[int], keys: Collection[Key], held: Collection[int]
     ) -> set[int]:
         """Return the partitions in which other keys wait behind these."""
         async with self.database.transaction(snapshot=True) as run:
             rows = await run(
-                self._crowded,
+                self._waiting_behind,
                 partitions=_partitions(partitions, {}),
                 keys=as_rows(keys),
                 held=self.database.sql.numbers(held),

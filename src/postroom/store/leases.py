@@ -219,7 +219,7 @@ class Decision:
     take: Set[int]
     room: int
     poll: Poll
-    """What the worker is told, but for its leases."""
+    """What the poll returns, but for the leases."""
 
     @property
     def writes(self) -> bool:

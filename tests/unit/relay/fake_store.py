@@ -186,10 +186,10 @@ class FakeStore:
             reached={row.partition: row.position for row in found},
         )
 
-    async def crowded(
+    async def waiting_behind(
         self, partitions: Collection[int], keys: Collection[Key], held: Collection[int]
     ) -> set[int]:
-        await self._call("crowded", partitions=set(partitions), keys=set(keys))
+        await self._call("waiting_behind", partitions=set(partitions), keys=set(keys))
         return self.others_wait & set(partitions)
 
     # -- settlements

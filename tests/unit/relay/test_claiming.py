@@ -3,8 +3,8 @@
 import pytest
 
 from postroom.relay.claiming import (
-    CROWDED_AFTER,
     FEW_KEYS,
+    FILLED_FOR,
     LEAST_DEPTH,
     LONGEST_PAUSE,
     REREAD_SHARE,
@@ -49,7 +49,7 @@ class Planner:
         )
         return self.plan.empty_claims > 0
 
-    def crowd(
+    def fill(
         self,
         now: float,
         first: int,
@@ -65,9 +65,9 @@ class Planner:
         more = {partition} if full else set()
         self.claimed(*records, partitions={partition}, more=more, began=now, ended=now)
 
-    def crowded(self, now: float) -> list[int]:
+    def filled(self, now: float) -> list[int]:
         """Return the partitions that a few keys have filled for too long."""
-        return sorted({each.partition for each in self.plan.crowding(now).values()})
+        return sorted({each.partition for each in self.plan.hot_keys(now).values()})
 
 
 def many(
@@ -239,20 +239,20 @@ def test_partitions_with_records_are_kept_for_a_while() -> None:
     assert planner.leases.lingering(101) == {1}
 
 
-# -- crowded partitions
+# -- hot keys
 
 
-def test_a_partition_is_crowded_when_one_key_has_filled_it_for_a_second() -> None:
+def test_keys_are_hot_when_one_key_has_filled_it_for_a_second() -> None:
     planner = Planner(1, 2, capacity=1000)
-    planner.crowd(10.0, 1, 20)
-    assert planner.crowded(10.0 + CROWDED_AFTER - 0.01) == []
-    assert planner.crowded(10.0 + CROWDED_AFTER) == [1]
+    planner.fill(10.0, 1, 20)
+    assert planner.filled(10.0 + FILLED_FOR - 0.01) == []
+    assert planner.filled(10.0 + FILLED_FOR) == [1]
 
 
 @pytest.mark.parametrize("per_second", [1, 10, 1000])
-def test_a_partition_is_crowded_at_any_speed_of_the_hot_key(per_second: int) -> None:
+def test_keys_are_hot_at_any_speed_of_the_hot_key(per_second: int) -> None:
     planner, now = Planner(1, 2, capacity=1000), 10.0
-    planner.crowd(now, 1, 20)
+    planner.fill(now, 1, 20)
     last, found = 20, 0
     for _ in range(3 * per_second):
         now += 1 / per_second
@@ -260,70 +260,70 @@ def test_a_partition_is_crowded_at_any_speed_of_the_hot_key(per_second: int) -> 
         planner.order.answered(first, delivered=True)
         planner.order.settled(first)
         if planner.order.load(1).held <= 20 - FEW_KEYS:
-            planner.crowd(now, last + 1, FEW_KEYS)
+            planner.fill(now, last + 1, FEW_KEYS)
             last += FEW_KEYS
-        found += len(planner.crowded(now + 1e-9))
+        found += len(planner.filled(now + 1e-9))
     assert 1 <= found <= 3
 
 
-def test_a_crowded_partition_is_returned_once_a_second_while_it_is_claimed_from() -> None:
+def test_a_filled_partition_is_returned_once_a_second_while_it_is_claimed_from() -> None:
     planner = Planner(1, 2, capacity=1000)
-    planner.crowd(10.0, 1, 20)
-    assert (planner.crowded(11.0), planner.crowded(11.0)) == ([1], [])
-    planner.crowd(11.5, 21, 20)
-    assert (planner.crowded(11.9), planner.crowded(12.0), planner.crowded(12.0)) == ([], [1], [])
+    planner.fill(10.0, 1, 20)
+    assert (planner.filled(11.0), planner.filled(11.0)) == ([1], [])
+    planner.fill(11.5, 21, 20)
+    assert (planner.filled(11.9), planner.filled(12.0), planner.filled(12.0)) == ([], [1], [])
 
 
-def test_later_claims_of_the_same_crowd_do_not_start_the_second_again() -> None:
+def test_later_claims_of_the_same_keys_do_not_start_the_second_again() -> None:
     planner = Planner(1, 2, capacity=1000)
     for tenth in range(10):
-        planner.crowd(10.0 + tenth / 10, 1 + 20 * tenth, 20)
-    assert planner.crowded(11.0) == [1]
+        planner.fill(10.0 + tenth / 10, 1 + 20 * tenth, 20)
+    assert planner.filled(11.0) == [1]
 
 
-def test_a_claim_with_many_keys_ends_a_crowd() -> None:
+def test_a_claim_with_many_keys_ends_it() -> None:
     planner = Planner(1, 2, capacity=1000)
-    planner.crowd(10.0, 1, 20)
-    planner.crowd(10.5, 21, 20, keys=20)
-    assert planner.crowded(20.0) == []
+    planner.fill(10.0, 1, 20)
+    planner.fill(10.5, 21, 20, keys=20)
+    assert planner.filled(20.0) == []
 
 
-def test_a_claim_that_is_not_full_ends_a_crowd() -> None:
+def test_a_claim_that_is_not_full_ends_it() -> None:
     planner = Planner(1, 2, capacity=1000)
-    planner.crowd(10.0, 1, 20)
-    planner.crowd(10.5, 21, 20, full=False)
-    assert planner.crowded(20.0) == []
+    planner.fill(10.0, 1, 20)
+    planner.fill(10.5, 21, 20, full=False)
+    assert planner.filled(20.0) == []
 
 
-def test_a_claim_from_another_partition_says_nothing_about_a_crowd() -> None:
+def test_a_claim_from_another_partition_says_nothing_about_it() -> None:
     planner = Planner(1, 2, capacity=1000)
-    planner.crowd(10.0, 1, 20, partition=1)
-    planner.crowd(10.5, 21, 20, partition=2, keys=20)
-    assert planner.crowded(11.0) == [1]
+    planner.fill(10.0, 1, 20, partition=1)
+    planner.fill(10.5, 21, 20, partition=2, keys=20)
+    assert planner.filled(11.0) == [1]
 
 
-def test_a_partition_of_which_nothing_is_held_any_more_is_not_crowded() -> None:
+def test_a_partition_of_which_nothing_is_held_any_more_has_no_hot_keys() -> None:
     planner = Planner(1, 2, capacity=1000)
-    planner.crowd(10.0, 1, 20)
+    planner.fill(10.0, 1, 20)
     planner.order.drop_waiting()
-    assert planner.crowded(11.0) == []
+    assert planner.filled(11.0) == []
 
 
-@pytest.mark.parametrize(("keys", "crowded"), [(5, [1]), (6, [])])
-def test_keys_are_few_if_there_are_four_records_to_a_key(keys: int, crowded: list[int]) -> None:
+@pytest.mark.parametrize(("keys", "filled"), [(5, [1]), (6, [])])
+def test_keys_are_few_if_there_are_four_records_to_a_key(keys: int, filled: list[int]) -> None:
     planner = Planner(1, 2, capacity=1000)
-    planner.crowd(10.0, 1, 5 * FEW_KEYS, keys=keys)
-    assert planner.crowded(11.0) == crowded
+    planner.fill(10.0, 1, 5 * FEW_KEYS, keys=keys)
+    assert planner.filled(11.0) == filled
 
 
-def test_records_without_a_key_are_no_crowd() -> None:
+def test_records_without_a_key_are_not_hot() -> None:
     planner = Planner(1, 2, capacity=1000)
     planner.claimed(*(record(number) for number in range(1, 21)), more={1}, began=10.0)
-    assert planner.crowded(11.0) == []
+    assert planner.filled(11.0) == []
 
 
-def test_several_partitions_can_be_crowded_at_once() -> None:
+def test_several_partitions_can_have_hot_keys_at_once() -> None:
     planner = Planner(1, 2, capacity=1000)
-    planner.crowd(10.0, 1, 20, partition=1)
-    planner.crowd(10.5, 21, 20, partition=2)
-    assert (planner.crowded(11.0), planner.crowded(12.0)) == ([1], [1, 2])
+    planner.fill(10.0, 1, 20, partition=1)
+    planner.fill(10.5, 21, 20, partition=2)
+    assert (planner.filled(11.0), planner.filled(12.0)) == ([1], [1, 2])

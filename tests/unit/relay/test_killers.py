@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postroom.relay.leases import HeldLeases
-from postroom.relay.poison import CAUTIOUS_AFTER, Poison
+from postroom.relay.poison import ONE_BY_ONE_AFTER, Poison
 from postroom.store.base import HeldRecord, Lease
 from postroom.store.key_order import KeyOrder
 from tests.unit.relay.records import claim, record
@@ -145,7 +145,7 @@ def test_exactly_the_killer_fails_wherever_it_is(
     outbox.killers.add(killer)
     outbox.run(by_chance(seed))
     assert outbox.failed == [killer]
-    assert outbox.deaths == CAUTIOUS_AFTER + max_crashes
+    assert outbox.deaths == ONE_BY_ONE_AFTER + max_crashes
 
 
 @given(killer=st.integers(0, 399), seed=st.integers(0, 2**32))

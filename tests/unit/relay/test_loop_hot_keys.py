@@ -35,18 +35,18 @@ async def test_a_key_that_fills_its_partition_is_not_blocked_if_no_others_wait()
     bench = Bench(seconds=0.01)
     bench.store.put(*range(1, 1001), key="hot")
     await bench.run(5)
-    asked = [each.at for each in bench.store.named("crowded")]
+    asked = [each.at for each in bench.store.named("waiting_behind")]
     assert asked
     assert all(later - earlier >= 1 for earlier, later in pairwise(asked))
     assert [each for each in bench.store.named("settle") if each.values["slow"]] == []
 
 
-async def test_many_keys_are_no_crowd() -> None:
+async def test_many_keys_are_not_hot() -> None:
     bench = Bench(seconds=0.01)
     for number in range(1, 1001):
         bench.store.put(number, key=f"{number % 100}")
     await bench.run(3)
-    assert bench.store.named("crowded") == []
+    assert bench.store.named("waiting_behind") == []
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from postroom.relay.leases import HeldLeases
 from postroom.relay.poison import (
     ALONE_AFTER,
     ALONE_SECONDS,
-    CAUTIOUS_AFTER,
     LEAST_COVERED,
+    ONE_BY_ONE_AFTER,
     REFUSED_AFTER,
     REMEMBERED,
     Poison,
@@ -162,7 +162,7 @@ class Worker:
         return list(chosen)
 
     def deliver(self, records: Iterable[HeldRecord]) -> list[int]:
-        """Note that records were delivered; return the partitions that need no caution any more."""
+        """Note that records were delivered; return the partitions to serve as usual again."""
         for each in records:
             self.order.answered(each, delivered=True)
             self.order.settled(each)
@@ -191,16 +191,16 @@ def many(count: int, partition: int = 1, first: int = 1) -> list[HeldRecord]:
 
 
 @pytest.mark.requirement("E1")
-@pytest.mark.parametrize(("crashes", "cautious"), [(0, False), (1, False), (2, True), (3, True)])
-def test_caution_begins_with_the_second_crash(crashes: int, cautious: bool) -> None:
+@pytest.mark.parametrize(("crashes", "one_by_one"), [(0, False), (1, False), (2, True), (3, True)])
+def test_sending_one_by_one_begins_with_the_second_crash(crashes: int, one_by_one: bool) -> None:
     worker = Worker(lease(crashes=crashes))
     worker.hold(record(1))
-    assert CAUTIOUS_AFTER == 2
-    assert worker.poison.may_send(record(1)) is not cautious
-    assert worker.choose() == ({1: 1} if cautious else {})
+    assert ONE_BY_ONE_AFTER == 2
+    assert worker.poison.may_send(record(1)) is not one_by_one
+    assert worker.choose() == ({1: 1} if one_by_one else {})
 
 
-def test_caution_is_about_the_partitions_whose_holders_died_and_no_others() -> None:
+def test_sending_one_by_one_is_about_the_partitions_whose_holders_died_and_no_others() -> None:
     worker = Worker(lease(1, crashes=2), lease(2, crashes=1))
     worker.hold(record(1, partition=1), record(2, partition=2))
     assert not worker.poison.may_send(record(1, partition=1))
@@ -235,7 +235,7 @@ def test_a_record_whose_lease_is_lost_or_about_to_end_is_not_chosen() -> None:
     ("capacity", "leases", "covered"),
     [(1, 1, 16), (8, 1, 16), (100, 1, 200), (100, 4, 50), (100, 3, 68), (100, 64, 16)],
 )
-def test_caution_covers_twice_what_one_process_may_have_held_and_sixteen_at_least(
+def test_sending_one_by_one_covers_twice_what_one_process_may_have_held_and_sixteen_at_least(
     capacity: int, leases: int, covered: int
 ) -> None:
     held = [lease(each, crashes=2 if each == 1 else 0) for each in range(1, leases + 1)]
@@ -255,7 +255,9 @@ def test_a_further_poll_does_not_start_the_count_again() -> None:
     assert worker.count() == 11
 
 
-def test_caution_ends_by_itself_and_names_the_partitions_whose_crashes_are_to_be_cleared() -> None:
+def test_sending_one_by_one_ends_by_itself_and_names_the_partitions_whose_crashes_to_clear() -> (
+    None
+):
     worker = Worker(lease(1), lease(2, crashes=3), capacity=1)
     worker.hold(*many(20, partition=1), *many(20, partition=2, first=101))
     ended = [worker.deliver(worker.send()) for _ in range(16)]
@@ -263,27 +265,27 @@ def test_caution_ends_by_itself_and_names_the_partitions_whose_crashes_are_to_be
     assert worker.choose() == {}
 
 
-def test_caution_ends_when_all_records_of_a_partition_are_delivered() -> None:
+def test_sending_one_by_one_ends_when_all_records_of_a_partition_are_delivered() -> None:
     worker = Worker(lease(1), lease(2))
     worker.hold(*many(2, partition=1), *many(3, partition=2, first=11))
     assert [worker.deliver(worker.send()) for _ in range(3)] == [[], [1], [2]]
 
 
-def test_caution_does_not_end_before_a_record_was_claimed() -> None:
+def test_sending_one_by_one_does_not_end_before_a_record_was_claimed() -> None:
     worker = Worker(lease())
     assert worker.poison.survived(worker.order) == []
     worker.hold(record(1))
     assert worker.choose() == {1: 1}
 
 
-def test_caution_ends_when_the_workers_turn_out_to_be_alive() -> None:
+def test_sending_one_by_one_ends_when_the_workers_turn_out_to_be_alive() -> None:
     worker = Worker(lease(1), lease(2))
     worker.poll(lease(1, crashes=1), lease(2))
     assert worker.poison.may_send(record(1, partition=1))
     assert not worker.poison.may_send(record(2, partition=2))
 
 
-def test_caution_that_begins_again_does_not_end_before_a_record_was_claimed() -> None:
+def test_sending_one_by_one_that_begins_again_does_not_end_before_a_record_was_claimed() -> None:
     worker = Worker(lease())
     worker.hold(*many(2))
     worker.deliver(worker.send())
@@ -293,7 +295,7 @@ def test_caution_that_begins_again_does_not_end_before_a_record_was_claimed() ->
     assert worker.poison.survived(worker.order) == []
 
 
-def test_caution_ends_for_a_partition_that_is_not_leased_any_more() -> None:
+def test_sending_one_by_one_ends_for_a_partition_that_is_not_leased_any_more() -> None:
     worker = Worker(lease(1), lease(2))
     worker.poll(lease(2))
     assert worker.poison.may_send(record(1, partition=1))
@@ -310,7 +312,7 @@ def test_a_record_that_comes_back_without_an_answer_is_not_blamed_but_sent_again
     assert worker.choose() == {1: 1}
 
 
-def test_the_begin_and_the_end_of_caution_are_logged_as_warnings(
+def test_the_begin_and_the_end_of_sending_one_by_one_are_logged_as_warnings(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.DEBUG, "postroom.relay"):

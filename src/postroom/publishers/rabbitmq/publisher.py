@@ -101,17 +101,17 @@ class RabbitMQPublisher:
         """Send the records and wait for what the broker says of each."""
         self._unused = False
         parcels = [self._parcels(record) for record in records]
-        trouble: Outage | None = None
+        outage: Outage | None = None
         try:
             await self._send([each for some in parcels for each in some])
-        except Outage as outage:
-            trouble = outage
+        except Outage as error:
+            outage = error
         answers = [
-            self._verdict(record, some, trouble)
+            self._verdict(record, some, outage)
             for record, some in zip(records, parcels, strict=True)
         ]
-        if trouble is not None and all(answer is trouble for answer in answers):
-            raise trouble
+        if outage is not None and all(answer is outage for answer in answers):
+            raise outage
         return answers
 
     def watch(self, changed: OutageWatcher) -> None:
@@ -185,7 +185,7 @@ class RabbitMQPublisher:
     # -- what came of it
 
     def _verdict(
-        self, record: ClaimedRecord, parcels: Sequence[Parcel], trouble: Outage | None
+        self, record: ClaimedRecord, parcels: Sequence[Parcel], outage: Outage | None
     ) -> Outcome | Outage:
         """Give the answer to a record: it is delivered when it has arrived everywhere."""
         if all(parcel.outcome is DELIVERED for parcel in parcels):
@@ -193,8 +193,8 @@ class RabbitMQPublisher:
             return DELIVERED
         if len(parcels) > 1 or record.id in self._arrived:
             self._note_arrivals(record, parcels)
-        if unanswered(parcels) and trouble is not None:
-            return trouble
+        if unanswered(parcels) and outage is not None:
+            return outage
         return verdict(parcels)
 
     def _note_arrivals(self, record: ClaimedRecord, parcels: Sequence[Parcel]) -> None:

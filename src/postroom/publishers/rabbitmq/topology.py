@@ -25,7 +25,7 @@ class Exchange:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def all_arguments(self) -> dict[str, Any]:
-        """Give what the broker is told beyond name, type and durability."""
+        """Return the arguments beyond name, type and durability."""
         return {**_given({"alternate-exchange": self.alternate}), **self.arguments}
 
 
@@ -71,16 +71,16 @@ class Queue:
             raise ConfigurationError(f"queue `{self.name}`: a quorum queue is durable.")
 
     def all_arguments(self) -> dict[str, Any]:
-        """Give what the broker is told beyond name and durability."""
+        """Return the arguments beyond name and durability."""
         ttl = self.message_ttl
-        told = {
+        known = {
             "x-queue-type": None if self.type == "classic" else self.type,
             "x-dead-letter-exchange": self.dead_letter,
             "x-max-length": self.max_length,
             "x-overflow": self.overflow,
             "x-message-ttl": None if ttl is None else ttl // timedelta(milliseconds=1),
         }
-        return {**_given(told), **self.arguments}
+        return {**_given(known), **self.arguments}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +126,8 @@ class Topology:
 
 
 def _traits(durable: bool, arguments: Mapping[str, Any]) -> str:
-    told = [f"{name}={value}" for name, value in arguments.items()]
-    return "".join(f", {each}" for each in ([] if durable else ["not durable"]) + told)
+    listed = [f"{name}={value}" for name, value in arguments.items()]
+    return "".join(f", {each}" for each in ([] if durable else ["not durable"]) + listed)
 
 
 def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
