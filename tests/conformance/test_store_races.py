@@ -148,6 +148,22 @@ async def test_what_is_parked_while_its_gate_is_skipped_is_not_left_behind(desk:
     assert await desk.store.repair() == 0
 
 
+async def test_a_key_that_is_blocked_while_its_record_is_being_discarded_is_unblocked(
+    desk: Desk,
+) -> None:
+    await desk.put("a1", "a2")
+    [row] = await desk.sql("SELECT position FROM suite_outbox WHERE event_type = 'a1'")
+    async with desk.engine.begin() as other:
+        await other.execute(text("SELECT 1 FROM suite_outbox WHERE event_type = 'a1' FOR UPDATE"))
+        discarding = asyncio.create_task(desk.store.discard(await desk.ids("a1")))
+        await waiter_is_blocked(desk)  # it has found no blocked key, and waits for the record
+        async with desk.store.database.transaction() as run:
+            await desk.store.blocked_keys.block(run, {_key("a"): row.position})
+    assert await discarding == 1
+    assert await desk.sql("SELECT * FROM suite_outbox_blocked_keys") == []
+    assert await desk.drain() == ["a2"]
+
+
 async def test_a_gate_that_is_opened_while_followers_are_being_parked_waits_for_them(
     desk: Desk,
 ) -> None:
