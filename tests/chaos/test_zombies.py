@@ -65,7 +65,7 @@ async def test_a_zombie_writes_no_retry_and_no_block_for_what_another_has_delive
     await eventually(sleeper.reached(What.DELIVERED, third, heir), "another has delivered all")
 
     async def written() -> bool:
-        return (await row_of(engine, first)).status == Status.PUBLISHED
+        return bool((await row_of(engine, first)).status == Status.PUBLISHED)
 
     await eventually(written, "that is written")
     before = await row_of(engine, first)

@@ -24,6 +24,8 @@ from tests.conformance.store.desk import (
 )
 from tests.conformance.store.harnesses import postgres, sqlite
 
+pytestmark = pytest.mark.no_cover  # others cover the same, for less time
+
 KEYS = "ab"
 WORKERS = ("ann", "bob")
 HOUR = 60 * MINUTE

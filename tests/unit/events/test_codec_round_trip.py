@@ -21,6 +21,8 @@ from typing_extensions import TypeAliasType
 
 from postroom.events.codec import Unfit, codec_for, same
 
+pytestmark = pytest.mark.no_cover  # others cover the same, for less time
+
 Values = st.SearchStrategy[Any]
 Typed: TypeAlias = tuple[Any, Values]
 Types: TypeAlias = st.SearchStrategy[Typed]

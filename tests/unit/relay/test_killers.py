@@ -14,6 +14,8 @@ from postroom.store.base import HeldRecord, Lease
 from postroom.store.key_order import KeyOrder
 from tests.unit.relay.records import claim, record
 
+pytestmark = pytest.mark.no_cover  # others cover the same, for less time
+
 MOST_DEATHS = 50
 
 

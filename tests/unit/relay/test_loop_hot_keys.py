@@ -6,6 +6,8 @@ import pytest
 
 from tests.unit.relay.bench import Bench
 
+pytestmark = pytest.mark.no_cover  # others cover the same, for less time
+
 
 def hot_key_with_others_behind(bench: Bench) -> None:
     """Fill a partition with records of one key, with a few of other keys behind them."""
