@@ -153,6 +153,24 @@ async def test_an_alarm_of_the_broker_pauses_deliveries_and_sends_nothing_twice(
 
 
 @pytest.mark.requirement("E2")
+async def test_the_end_of_an_alarm_ends_the_pause_however_long_that_is(
+    engine: AsyncEngine, broker: Broker, delivery: Delivery
+) -> None:
+    records = records_of_keys(100, 2)
+    async with running(delivery.relay):
+        await asyncio.to_thread(broker.alarm, on=True)
+        await save(engine, records)
+        await eventually(lambda: delivery.is_degraded("low on memory"), "it says so")
+        loop = delivery.relay._loop
+        assert loop is not None
+        loop.publisher_breaker.retry_at += 3600  # as after a long alarm
+        await asyncio.to_thread(broker.alarm, on=False)
+        await delivery.recovers(len(records))
+
+    await delivery.assert_all_arrived_once(records)
+
+
+@pytest.mark.requirement("E2")
 async def test_an_alarm_is_noticed_while_more_is_written_than_the_broker_will_read(
     engine: AsyncEngine, broker: Broker, delivery: Delivery
 ) -> None:
