@@ -48,7 +48,7 @@ class Tally:
     oldest: float = 0.0
     """The longest time, in seconds, from the commit of a record to its delivery."""
     refusals: dict[str, tuple[int, float, float, str]] = field(default_factory=dict, repr=False)
-    """By event type without a delivery since: how many, since when, the last when, and why."""
+    """By event type without a delivery since: how many, since when, until the next try, and why."""
     unattended: dict[str, tuple[str, float]] = field(default_factory=dict, repr=False)
     """By worker that has missed its heartbeats: its partitions with work, and since when."""
     _logged: tuple[float, tuple[int, int]] | None = field(default=None, repr=False)
@@ -80,7 +80,8 @@ class Tally:
                 self.failed += 1
         event_type = attempt.record.record.event_type
         count, since, *_ = self.refusals.get(event_type, (0, now))
-        self.refusals[event_type] = count + 1, since, now, attempt.reason or ""
+        until = now + attempt.delay.total_seconds()
+        self.refusals[event_type] = count + 1, since, until, attempt.reason or ""
 
     def note_unattended(self, found: Iterable[Unattended], now: float) -> None:
         """Note for whose partitions the relay waits; log it once for each worker."""
@@ -95,8 +96,9 @@ class Tally:
         """Return what keeps records from being delivered, and for how many seconds."""
         for text, since in self.unattended.values():
             return text, now - since
-        for event_type, (count, since, last, reason) in self.refusals.items():
-            if count >= ALL_REFUSED and last - since >= REFUSED_FOR and now - last < REMEMBERED:
+        for event_type, (count, since, until, reason) in self.refusals.items():
+            refused_for = min(now, until) - since
+            if count >= ALL_REFUSED and refused_for >= REFUSED_FOR and now - until < REMEMBERED:
                 return f"every {event_type} record is refused: {reason}", now - since
         return None
 

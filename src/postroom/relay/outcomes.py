@@ -12,8 +12,6 @@ from postroom.store.base import Attempt, HeldRecord, Settlement, Verdict
 POSTPONED: Final = timedelta(seconds=30)
 """How long a record waits that cannot be delivered now, which is not its fault."""
 MOST_RETRIES: Final = 2**31 - 1  # what the column holds
-FOUND_AT_LIMIT: Final = Refused("it was found at its limit", permanent=True)
-"""For a record that had reached its limit before it was sent."""
 
 
 def decide(held: HeldRecord, outcome: Refused | Postponed, settings: RelaySettings) -> Attempt:
@@ -24,7 +22,7 @@ def decide(held: HeldRecord, outcome: Refused | Postponed, settings: RelaySettin
         return Attempt(
             record=held, verdict=verdict, reason=reason, retry_count=count, delay=POSTPONED
         )
-    found = outcome is FOUND_AT_LIMIT  # nothing was tried, and the row says why it is there
+    found = _is_at_limit(held, settings.retry)  # nothing was tried, and the row says why
     count = min(max(count, 0) + (0 if found else 1), MOST_RETRIES)
     limit = settings.retry.limit(held.record.max_retries)
     failed = outcome.permanent or (limit is not None and count >= limit)
@@ -53,6 +51,12 @@ def refusal_before_delivery(held: HeldRecord, schedule: RetrySchedule) -> Refuse
     """Return why a record is not even to be sent: a bad row, or a limit reached before."""
     if held.fault is not None:
         return Refused(f"its row cannot be read as a record: {held.fault}", permanent=True)
+    if _is_at_limit(held, schedule):
+        return Refused("it was found at its limit", permanent=True)
+    return None
+
+
+def _is_at_limit(held: HeldRecord, schedule: RetrySchedule) -> bool:
+    """Return whether a good record had reached its limit before it could be sent."""
     limit = schedule.limit(held.record.max_retries)
-    at_limit = limit is not None and held.record.retry_count >= max(limit, 1)
-    return FOUND_AT_LIMIT if at_limit else None
+    return held.fault is None and limit is not None and held.record.retry_count >= max(limit, 1)

@@ -32,6 +32,7 @@ class Cleaning:
         self._oldest = text(f"""SELECT position, created_at < {old} AS is_old,
             status = 'published' AND published_at < {old} AS deletable
             FROM {n.records} WHERE position > :after ORDER BY position LIMIT :limit""")
+        # Those that may, and workers that have not shown up for a day.
         self._delete = text(f"DELETE FROM {n.records} WHERE position {sql.among('positions')}")
         self._delete_workers = text(
             f"DELETE FROM {n.workers} WHERE seen_until < {sql.after('-86400')}"
@@ -64,6 +65,7 @@ class Cleaning:
             WHERE {PARKED} AND (b.position IS NULL OR b.position = r.position)
             GROUP BY coalesce(r.aggregate_type, ''), r.aggregate_id,
                 CASE WHEN r.aggregate_id IS NULL THEN r.position END LIMIT 1000""")
+        # Have them claimed now, so that they are released in order.
         self._due_now = text(f"""UPDATE {n.records} SET due_at = {sql.now}, ready = false
             WHERE position {sql.among("positions")}""")
 

@@ -65,17 +65,18 @@ class Leases:
                 THEN true ELSE coalesce(({ready} LIMIT 1), false) END AS is_ready
                 FROM {n.leases} l) AS l""")
 
+        # What a worker goes on with.
         self._keep = text(f"""UPDATE {n.leases} SET leased_until = {sql.after(":lease")},
             served_at = {sql.now} WHERE worker = :worker AND partition {sql.among("partitions")}
             RETURNING {LEASE}""")
-        # Where all work is done, it was done without a crash.
+        # What it leaves to others. Where all work is done, it was done without a crash.
         done = f"partition {sql.among('done')}"
         self._release = text(f"""UPDATE {n.leases} SET worker = NULL, leased_until = NULL,
             crash_count = CASE WHEN {done} THEN 0 ELSE crash_count END,
             suspect = CASE WHEN {done} THEN NULL ELSE suspect END,
             suspect_crashes = CASE WHEN {done} THEN 0 ELSE suspect_crashes END
             WHERE worker = :worker AND partition {sql.among("partitions")}""")
-        # Those that ran out first, then those that waited longest.
+        # What it takes: leases that ran out first, then those that waited longest.
         free = f"""SELECT l.partition FROM {n.leases} l WHERE l.partition {sql.among("partitions")}
             AND (l.worker IS NULL OR (l.worker <> :worker AND {expired}))
             ORDER BY l.worker IS NULL, l.served_at NULLS FIRST, l.partition

@@ -34,6 +34,7 @@ class Settlements:
             due_at = NULL, error_message = NULL, updated_at = {sql.now},
             published_at = coalesce(published_at, {sql.now})
             WHERE position {sql.among("positions")}""")
+        # The same if delivered records are not kept; operators discard records by it.
         self.delete = text(f"DELETE FROM {n.records} WHERE position {sql.among('positions')}")
         self._delivered = delivered if keep_delivered else self.delete
 
@@ -50,6 +51,7 @@ class Settlements:
                 WHERE held.partition = l.partition AND held.token = l.token)
             ORDER BY l.partition {sql.share_lock}""")
 
+        # What was refused or postponed, with the time of the next attempt; or failed.
         due = f"CASE WHEN attempts.delay IS NOT NULL THEN {sql.after('attempts.delay')} END"
         self._not_delivered = text(f"""UPDATE {n.records} SET status = attempts.status,
             ready = false, retry_count = attempts.retry_count, due_at = {due},

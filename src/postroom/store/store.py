@@ -49,6 +49,7 @@ class Store:
         self.clean, self.repair = cleaning.clean, cleaning.repair
         n, sql = self.database, self.database.sql
 
+        # What is not delivered, by what it waits for.
         held = f"SELECT count(*) FROM {n.records} r WHERE {HELD}"
         self._counts = text(f"""SELECT
             (SELECT count(*) FROM {n.records} WHERE ready) AS ready,
@@ -64,6 +65,7 @@ class Store:
             aggregate_id, status, due_at FROM {n.records}
             WHERE id {wanted} AND status <> 'published' ORDER BY position"""
         self._find, self._find_locked = text(find), text(f"{find} {sql.lock}")
+        # Have them claimed now, whatever they waited for.
         self._retry = text(f"""UPDATE {n.records} SET status = 'pending', retry_count = 0,
             ready = false, due_at = {sql.now}, updated_at = {sql.now}
             WHERE position {sql.among("positions")}""")

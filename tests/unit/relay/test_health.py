@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from postroom.database.database import HEARTBEAT
 from postroom.relay.health import (
     ALL_REFUSED,
     LOG_EVERY,
@@ -22,16 +23,17 @@ def attempt(
     *,
     event_type: str = "order.placed",
     reason: str | None = "no route",
+    delay: timedelta = timedelta(seconds=5),
 ) -> Attempt:
     held = record(1, event_type=event_type)
-    delay = timedelta(seconds=5)
     return Attempt(record=held, verdict=verdict, reason=reason, retry_count=4, delay=delay)
 
 
 def refuse(tally: Tally, event_type: str, *seconds: float, reason: str | None = "no route") -> None:
-    """Refuse a record of an event type at each of these moments."""
+    """Refuse a record of an event type at each of these moments, to be tried again at once."""
+    at_once = timedelta()
     for now in seconds:
-        tally.add_attempt(attempt(event_type=event_type, reason=reason), now)
+        tally.add_attempt(attempt(event_type=event_type, reason=reason, delay=at_once), now)
 
 
 def deliver(tally: Tally, event_type: str = "order.placed", *, age: float = 0.0) -> None:
@@ -98,6 +100,18 @@ def test_refusals_within_a_few_seconds_do_not_count_against_a_route() -> None:
     assert tally.problem(200) is None
     refuse(tally, "order.placed", 100 + REFUSED_FOR)
     assert tally.problem(200) is not None
+
+
+@pytest.mark.parametrize("verdict", [Verdict.POSTPONED, Verdict.RETRY])
+def test_a_route_whose_records_wait_for_their_next_try_counts_within_two_heartbeats(
+    verdict: Verdict,
+) -> None:
+    tally = Tally()
+    for _ in range(ALL_REFUSED):
+        tally.add_attempt(attempt(verdict, delay=timedelta(seconds=30)), 100.0)
+    assert tally.problem(100 + REFUSED_FOR - 0.1) is None
+    assert tally.problem(100 + REFUSED_FOR) is not None
+    assert REFUSED_FOR <= 2 * HEARTBEAT
 
 
 def test_a_delivery_of_its_event_type_clears_a_route() -> None:

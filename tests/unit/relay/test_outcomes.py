@@ -6,7 +6,6 @@ import pytest
 
 from postroom.publishers.base import DELIVERED, Outcome, Postponed, Refused
 from postroom.relay.outcomes import (
-    FOUND_AT_LIMIT,
     MOST_RETRIES,
     decide,
     refusal_before_delivery,
@@ -52,7 +51,7 @@ def delays(schedule: RetrySchedule, limit: int | None, most: int = 12) -> list[f
 def at_limit(schedule: RetrySchedule, *, count: int, limit: int | None) -> bool:
     """Return whether a record with such a count is found at its limit."""
     one = record(1, retry_count=count, max_retries=limit)
-    return refusal_before_delivery(one, schedule) is FOUND_AT_LIMIT
+    return refusal_before_delivery(one, schedule) is not None
 
 
 @pytest.mark.requirement("C11", "C10")
@@ -133,7 +132,9 @@ def test_a_record_found_at_its_limit_is_not_sent() -> None:
 
 def test_a_record_found_at_its_limit_fails_without_a_further_attempt_or_reason() -> None:
     one = record(1, "a", retry_count=10, max_retries=10)
-    attempt = decide(one, FOUND_AT_LIMIT, relay_settings())
+    refused = refusal_before_delivery(one, relay_settings().retry)
+    assert refused == Refused("it was found at its limit", permanent=True)
+    attempt = decide(one, refused, relay_settings())
     assert (attempt.verdict, attempt.retry_count) == (Verdict.FAILED, 10)
     assert attempt.reason is None  # what the row says of it stays
 
