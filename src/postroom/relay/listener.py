@@ -14,11 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from postroom.clock import Clock
 from postroom.database.errors import describe
 from postroom.database.postgres import is_behind_pgbouncer
+from postroom.relay.breaker import FIRST_PAUSE, LONGEST_PAUSE
 
 logger = logging.getLogger("postroom.relay")
 
-FIRST_PAUSE: Final = 0.5
-LONGEST_PAUSE: Final = 30.0
 CHECK_EVERY: Final = 300.0
 """Seconds after which a silent connection is asked whether it is still there."""
 CHECK_WITHIN: Final = 10.0

@@ -226,7 +226,9 @@ class Loop:
             self.idle = self._plan.empty_claims > 1
             if not self.idle:
                 self._timer.within(0)  # poll at once, to release the leases
-        logger.debug("postroom: claimed %d of %d partitions", len(claim.records), len(tokens))
+        logger.debug(
+            "postroom: claimed %d records of %d partitions", len(claim.records), len(tokens)
+        )
 
     async def _pause(self) -> None:
         """Release what is not in flight: other workers may be able to deliver it."""

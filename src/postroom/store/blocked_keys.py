@@ -116,7 +116,7 @@ class BlockedKeys:
         rows = await run(self._lock, keys=as_rows(sorted(keys)))
         return {key_of(row): row.position for row in rows}
 
-    async def check(self, run: Run, keys: Collection[Key], locked: Set[Key]) -> None:
+    async def check_all_locked(self, run: Run, keys: Collection[Key], locked: Set[Key]) -> None:
         """Raise ChangedError if more of these keys are blocked by now.
 
         Call it when the records are locked: nobody can block their keys by them after that, and to

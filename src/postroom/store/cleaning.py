@@ -11,6 +11,7 @@ from postroom.record import PARTITIONS, key_hash
 from postroom.store.base import Cleaned
 from postroom.store.blocked_keys import PARKED, BlockedKeys
 from postroom.store.rows import key_of, keys_of
+from postroom.store.settlement import Settlements
 from postroom.tables.inbox import InboxNotes
 
 INBOX_MEMORY: Final = timedelta(days=30)
@@ -20,9 +21,12 @@ INBOX_MEMORY: Final = timedelta(days=30)
 class Cleaning:
     """Cleans and repairs, one worker at a time."""
 
-    def __init__(self, database: Database, blocked_keys: BlockedKeys) -> None:
+    def __init__(
+        self, database: Database, blocked_keys: BlockedKeys, settlements: Settlements
+    ) -> None:
         self.database = database
         self._blocked_keys = blocked_keys
+        self._settlements = settlements
         self._inbox = InboxNotes(database.tables.inbox)
         n, sql = database, database.sql
         # Whether no other worker is cleaning.
@@ -32,8 +36,7 @@ class Cleaning:
         self._oldest = text(f"""SELECT position, created_at < {old} AS is_old,
             status = 'published' AND published_at < {old} AS deletable
             FROM {n.records} WHERE position > :after ORDER BY position LIMIT :limit""")
-        # Those that may, and workers that have not shown up for a day.
-        self._delete = text(f"DELETE FROM {n.records} WHERE position {sql.among('positions')}")
+        # Workers that have not shown up for a day.
         self._delete_workers = text(
             f"DELETE FROM {n.workers} WHERE seen_until < {sql.after('-86400')}"
         )
@@ -88,7 +91,7 @@ class Cleaning:
         age = -older_than.total_seconds()
         rows = (await run(self._oldest, age=age, after=after, limit=limit)).all()
         deleted = [row.position for row in rows if row.deletable]
-        await self.database.run_at(run, self._delete, deleted)
+        await self.database.run_at(run, self._settlements.delete, deleted)
         await run(self._delete_workers)
         more = len(rows) == limit and bool(rows[-1].is_old)
         return Cleaned(deleted=len(deleted), last=rows[-1].position if more else None)

@@ -34,7 +34,7 @@ class Settlements:
             due_at = NULL, error_message = NULL, updated_at = {sql.now},
             published_at = coalesce(published_at, {sql.now})
             WHERE position {sql.among("positions")}""")
-        # The same if delivered records are not kept; operators discard records by it.
+        # The same if delivered records are not kept; also to discard records, and to clean up.
         self.delete = text(f"DELETE FROM {n.records} WHERE position {sql.among('positions')}")
         self._delivered = delivered if keep_delivered else self.delete
 
@@ -71,7 +71,7 @@ class Settlements:
             blocked = (await self._blocked_keys.lock(run, keys)).keys()
             everything = _positions([*delivered, *uncertain])
             await self.database.run_at(run, self._lock_records, everything)
-            await self._blocked_keys.check(run, keys, blocked)
+            await self._blocked_keys.check_all_locked(run, keys, blocked)
         await self.database.run_at(run, self._delivered, _positions(delivered))
         await self._blocked_keys.release(run, _keys(blocking) & blocked)
         held = await self._leases_held(run, uncertain)

@@ -45,7 +45,7 @@ class Store:
         self.settlements = Settlements(
             self.database, self.blocked_keys, keep_delivered=keep_delivered
         )
-        cleaning = Cleaning(self.database, self.blocked_keys)
+        cleaning = Cleaning(self.database, self.blocked_keys, self.settlements)
         self.clean, self.repair = cleaning.clean, cleaning.repair
         n, sql = self.database, self.database.sql
 
@@ -121,5 +121,5 @@ class Store:
         keys = keys_of(await run(self._find, ids=wanted))
         blocked = (await self.blocked_keys.lock(run, keys)).keys()
         found = (await run(self._find_locked, ids=wanted)).all()
-        await self.blocked_keys.check(run, keys, blocked)
+        await self.blocked_keys.check_all_locked(run, keys, blocked)
         return found, blocked

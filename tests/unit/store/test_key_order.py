@@ -184,6 +184,7 @@ def test_followers_of_a_key_that_is_all_delivered_can_be_dropped() -> None:
 def test_a_record_that_was_sent_is_unsettled_until_its_delivery_is_written() -> None:
     first = record(1, "a")
     order = order_of(first, record(2, "a"))
+    assert not order.unsettled(first)
     order.take(1)
     assert order.unsettled(first)
     order.answered(first, delivered=True)
@@ -199,6 +200,8 @@ def test_a_record_that_was_refused_is_unsettled_until_it_is_dropped() -> None:
     order.answered(first, delivered=False)
     assert order.unsettled(first)
     order.drop_key(first)
+    assert not order.unsettled(first)
+    order.add(claim(record(1, "a")))  # and though it is claimed again
     assert not order.unsettled(first)
 
 
@@ -275,31 +278,6 @@ def test_what_waits_without_a_lease_is_dropped_and_the_floors_of_these_partition
     order.drop_waiting(lambda each: each.partition != 3)
     assert list(order.held) == [1, 3]  # the first is in flight
     assert order.floors == {1: 1, 3: 3}
-
-
-def test_a_record_is_unsettled_from_its_sending_to_its_settlement() -> None:
-    order, first = KeyOrder(), record(1, "a")
-    order.add(claim(first))
-    assert not order.unsettled(first)
-    order.take(1)
-    assert order.unsettled(first)
-    order.answered(first, delivered=True)
-    assert order.unsettled(first)
-    order.settled(first)
-    assert not order.unsettled(first)
-
-
-def test_a_record_that_is_to_be_sent_again_or_was_claimed_anew_is_not_unsettled() -> None:
-    order, first = KeyOrder(), record(1, "a")
-    order.add(claim(first))
-    order.take(1)
-    order.returned(first)
-    assert not order.unsettled(first)
-    order.take(1)
-    order.answered(first, delivered=False)
-    order.drop_key(first)
-    order.add(claim(record(1, "a")))
-    assert not order.unsettled(first)
 
 
 # -- what a claim may send while keys are blocked
