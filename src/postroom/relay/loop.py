@@ -254,7 +254,9 @@ class Loop:
             times.append(self._timer.next_poll)
         if self._delivery.outcomes:
             times.append(self._delivery.settle_at)
-        if self.publisher_breaker.state == "open" and not self.publisher_breaker.due():
+        if self.publisher_breaker.due():  # since this turn began: what it asked may have taken long
+            self.reopen.set()
+        elif self.publisher_breaker.state == "open":
             times.append(self.publisher_breaker.retry_at)
         await self.clock.wait(self._changed, min(times) - now)
 

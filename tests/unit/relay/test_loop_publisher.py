@@ -68,6 +68,16 @@ async def test_the_publisher_is_opened_again_after_growing_pauses() -> None:
     assert bench.publisher_breaker.outage is None
 
 
+async def test_the_publisher_is_opened_again_though_the_database_is_slower_than_the_pause() -> None:
+    bench = Bench()
+    bench.store.put(1)
+    bench.publisher.reply = None
+    bench.store.takes["release"] = 0.7  # longer than the first pause
+    bench.clock.at(0.5, lambda: bench.publisher.fail(1, Outage("away")))
+    await bench.run(10)
+    assert bench.publisher.sent == [1, 1]
+
+
 async def test_when_the_publisher_is_back_it_polls_at_once() -> None:
     bench = Bench(poll_interval=1000 * SECOND)
     bench.publisher_opens = False
