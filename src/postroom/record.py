@@ -84,23 +84,25 @@ class OutboxRecord:
         return self.published_at
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ClaimedRecord:
+class ClaimedRecord(NamedTuple):
     """A record as publishers get it: what its row said when it was claimed."""
 
     position: int
+    partition: int
     id: UUID
     event_type: str
     event_version: int
     aggregate_type: str | None
     aggregate_id: str | None
     payload_json: str
-    headers: Mapping[str, Any]
     retry_count: int
     max_retries: int | None
     occurred_at: datetime
     created_at: datetime
-    partition: int
+    headers: Mapping[str, Any]
+
+    def __hash__(self) -> int:
+        return hash(self.id)
 
     @property
     def key(self) -> Key | None:

@@ -3,42 +3,38 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, event
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from postroom import OutboxRelay, UntypedEvent
 from postroom.testing import RecordingPublisher
 from tests.support.shop import outbox
+from tests.support.statements import noted_statements
 from tests.support.waiting import eventually
 
 HOUR = timedelta(hours=1)
 
 
 class Steps:
-    """Notes which of its statements a relay runs: `poll`, `claim`."""
+    """Says which of its statements a relay has run: `poll`, `claim`."""
 
-    def __init__(self) -> None:
-        self.taken: list[str] = []
-        event.listen(Engine, "before_cursor_execute", self._note)
+    def __init__(self, sent: list[str]) -> None:
+        self._sent = sent
 
-    def _note(self, _: Connection, __: Any, statement: str, *___: object) -> None:
-        if "was_due" in statement:
-            self.taken.append("claim")
-        elif "is_present" in statement:
-            self.taken.append("poll")
+    @property
+    def taken(self) -> list[str]:
+        names = {"was_due": "claim", "is_present": "poll"}
+        return [names[name] for each in self._sent for name in names if name in each]
 
-    def close(self) -> None:
-        event.remove(Engine, "before_cursor_execute", self._note)
+    def clear(self) -> None:
+        self._sent.clear()
 
 
 @pytest.fixture
 def steps() -> Iterator[Steps]:
-    steps = Steps()
-    yield steps
-    steps.close()
+    with noted_statements() as sent:
+        yield Steps(sent)
 
 
 async def commit(engine: AsyncEngine, *keys: int) -> None:
@@ -63,7 +59,7 @@ async def test_a_commit_is_claimed_before_the_poll_while_most_partitions_are_lea
         await eventually(lambda: len(publisher.messages) == 500 and relay.idle)
         first = set()
         for number in range(5):  # a poll that is due anyway may come in between
-            steps.taken.clear()
+            steps.clear()
             await commit(engine, 7)
             await eventually(partial(arrived, publisher, 501 + number))
             first.add(steps.taken[0])
@@ -80,7 +76,7 @@ async def test_a_relay_that_serves_few_partitions_polls_first(
     async with relay.running():
         await commit(engine, 1)
         await eventually(lambda: len(publisher.messages) == 1 and relay.idle)
-        steps.taken.clear()
+        steps.clear()
         await commit(engine, 2)
         await eventually(lambda: len(publisher.messages) == 2)
         first = steps.taken[0]

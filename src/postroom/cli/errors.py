@@ -4,7 +4,7 @@ from enum import IntEnum
 
 from sqlalchemy import URL
 
-from postroom.database.errors import database_outage
+from postroom.database.errors import database_outage, sql_state
 from postroom.errors import SchemaError, error_text
 
 INSUFFICIENT_PRIVILEGE = "42501"
@@ -81,7 +81,7 @@ def is_database_unusable(error: BaseException) -> bool:
 
 
 def _is_denied(error: BaseException) -> bool:
-    return getattr(getattr(error, "orig", None), "sqlstate", None) == INSUFFICIENT_PRIVILEGE
+    return sql_state(error) == INSUFFICIENT_PRIVILEGE
 
 
 def place(url: URL) -> str:

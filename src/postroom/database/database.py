@@ -5,18 +5,27 @@ import inspect
 import json
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from sqlalchemy import CursorResult, Engine, Row, Table, TextClause
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy import Engine, Table, TextClause
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.database.errors import LOCKED, describe, is_conflict, pooler_explained, sql_state
 from postroom.database.postgres import PostgresDialect
 from postroom.database.sqlite import SQLiteDialect
+from postroom.database.transactions import Dialect, EngineTransactions, Execute, Transactions
 from postroom.errors import ConfigurationError
 from postroom.record import Key
 from postroom.tables.tables import OutboxTables
@@ -25,7 +34,6 @@ logger = logging.getLogger("postroom.store")
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Dialect = PostgresDialect | SQLiteDialect
 LEASE: Final = timedelta(seconds=10)
 """The default lease; every transaction ends by itself within it."""
 HEARTBEAT: Final = LEASE.total_seconds() / 4
@@ -35,13 +43,16 @@ ATTEMPTS: Final = 5
 
 
 class Run(Protocol):
-    """Runs a statement in a transaction that has begun, with these values and the clock's."""
+    """Runs a statement in a transaction, with these values and the clock's; returns its rows."""
 
-    async def __call__(self, statement: TextClause, /, **values: Any) -> CursorResult[Any]: ...
+    async def __call__(self, statement: TextClause, /, **values: Any) -> Sequence[Any]: ...
 
 
 class Database:
-    """Runs the statements of an outbox. `shift` is added to the database's clock, by tests."""
+    """Runs the statements of an outbox. `shift` is added to the database's clock, by tests.
+
+    `keep_connections`: it has the engine to itself, and keeps what it has connected until `close`.
+    """
 
     def __init__(
         self,
@@ -50,10 +61,12 @@ class Database:
         *,
         lease: timedelta = LEASE,
         shift: Callable[[], timedelta] = timedelta,
+        keep_connections: bool = False,
     ) -> None:
         self.engine = engine
         self.tables = tables
         self.sql = dialect_of(engine, tables, lease)
+        self._transactions = _transactions(engine, self.sql, keep=keep_connections)
         self._shift = shift
         self.records, self.leases = self._name(tables.records), self._name(tables.leases)
         self.workers, self.blocked = self._name(tables.workers), self._name(tables.blocked_keys)
@@ -62,17 +75,20 @@ class Database:
     async def transaction(self, *, snapshot: bool = False) -> AsyncIterator[Run]:
         """Begin a transaction. A snapshot only reads, one moment of the database."""
         with pooler_explained():
-            async with self.sql.begin(self.engine, snapshot=snapshot) as connection:
-                yield partial(self._run, connection)
+            async with self._transactions.begin(snapshot=snapshot) as execute:
+                yield partial(self._run, execute)
 
-    async def fetch(self, statement: TextClause, **values: Any) -> list[Row[Any]]:
+    async def fetch(
+        self, statement: TextClause, /, *, snapshot: bool = False, **values: Any
+    ) -> Sequence[Any]:
         """Run one statement in a transaction of its own; return its rows."""
+        fetch = partial(self._transactions.fetch, snapshot=snapshot)
 
-        async def work(run: Run) -> list[Row[Any]]:
-            result = await run(statement, **values)
-            return list(result) if result.returns_rows else []
+        async def attempt() -> Sequence[Any]:
+            with pooler_explained():
+                return await self._run(fetch, statement, **values)
 
-        return await self.transact(work)
+        return await self._try(attempt)
 
     async def transact(self, work: Callable[[Run], Awaitable[T]]) -> T:
         """Do some work in a transaction, again if it conflicts with another transaction.
@@ -84,6 +100,14 @@ class Database:
             async with self.transaction() as run:
                 return await work(run)
 
+        return await self._try(attempt)
+
+    async def close(self) -> None:
+        """Close the connections that it keeps, and the engine's."""
+        await self._transactions.close()
+        await self.engine.dispose()
+
+    async def _try(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
         for attempts_left in range(ATTEMPTS - 1, -1, -1):
             try:
                 return await (finish(attempt()) if self.sql.shielded else attempt())
@@ -100,9 +124,9 @@ class Database:
             await run(statement, positions=self.sql.numbers(sorted(positions)))
 
     async def _run(
-        self, connection: AsyncConnection, statement: TextClause, /, **values: Any
-    ) -> CursorResult[Any]:
-        return await connection.execute(statement, {**self.sql.clock(self._shift()), **values})
+        self, execute: Execute, statement: TextClause, /, **values: Any
+    ) -> Sequence[Any]:
+        return await execute(statement, {**self.sql.clock(self._shift()), **values})
 
     def _name(self, table: Table) -> str:
         """Return a table's name, quoted as the database wants it."""
@@ -155,6 +179,14 @@ def dialect_of(engine: AsyncEngine, tables: OutboxTables, lease: timedelta) -> D
             raise ConfigurationError(
                 f"postroom has no store for {other}. Use PostgreSQL or SQLite."
             )
+
+
+def _transactions(engine: AsyncEngine, sql: Dialect, *, keep: bool) -> Transactions:
+    if engine.dialect.driver != "asyncpg" or not isinstance(sql, PostgresDialect):
+        return EngineTransactions(engine, sql)
+    from postroom.database.asyncpg import AsyncpgTransactions  # it may not be installed
+
+    return AsyncpgTransactions(engine, sql, keep=keep)
 
 
 def own_engine(engine: AsyncEngine, tables: OutboxTables, lease: timedelta) -> AsyncEngine:

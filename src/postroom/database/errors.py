@@ -14,7 +14,7 @@ LASTING: Final = ("0A", "21", "22", "23", "26", "2F", "42", "44", "P0")
 
 SQLAlchemy has a class of its own for a part of them only."""
 DRIVERS: Final = ("asyncpg", "psycopg", "aiosqlite", "sqlite3")
-"""Errors of a connection that is being made come as the driver's own."""
+"""Errors of asyncpg come as its own, and those of any connection that is being made."""
 LOCKED: Final = "55P03"
 CONFLICTS: Final = {
     "40P01": "two transactions waited for each other's locks (deadlock)",
@@ -47,11 +47,12 @@ def database_outage(error: BaseException) -> bool:
     For an answer such as 503, and for a handler that is to `raise Outage` when its own database is
     away.
     """
-    if isinstance(error, DBAPIError):
-        return error.connection_invalidated or not _is_mistake(error)
-    bare = type(error).__module__.partition(".")[0] in DRIVERS
-    passing = OSError | TimeoutError | PoolTimeoutError | ChangedError
-    return bare or isinstance(error, passing)
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        return True
+    passing = OSError | TimeoutError | PoolTimeoutError | ChangedError | DBAPIError
+    if isinstance(error, passing) or type(error).__module__.partition(".")[0] in DRIVERS:
+        return not _is_mistake(error)
+    return False
 
 
 def is_conflict(error: BaseException) -> bool:
@@ -86,7 +87,7 @@ def pooler_explained() -> Iterator[None]:
         raise
 
 
-def _is_mistake(error: DBAPIError) -> bool:
+def _is_mistake(error: BaseException) -> bool:
     """Return whether the database objects to the statement, today and tomorrow."""
-    mistakes = (DataError, IntegrityError, ProgrammingError)
+    mistakes = (DataError, IntegrityError, ProgrammingError, ValueError)  # the last by asyncpg
     return isinstance(error, mistakes) or sql_state(error).startswith(LASTING)

@@ -40,6 +40,8 @@ class PostgresDialect:
             "lock_timeout": quarter,
             "idle_in_transaction_session_timeout": quarter,
             "statement_timeout": 2 * quarter,
+            # A statement may be a transaction by itself; each is to see the latest.
+            "default_transaction_isolation": "read committed",
             # Plans must not depend on statistics: a prepared statement may keep the plan that was
             # best for an empty table. Without jit=off, a disabled scan has statements compiled.
             "enable_seqscan": "off",
@@ -64,7 +66,7 @@ class PostgresDialect:
             cursor.execute("SELECT pg_backend_pid()")
             record.info[POOLED] = cursor.fetchone()[0] != _expected_pid(connection)
             if not record.info[POOLED]:
-                cursor.execute(self._set_config(local=False))
+                cursor.execute(self.set_config(local=False))
                 record.info[HAS_SETTINGS] = True
             cursor.close()
             connection.commit()
@@ -75,16 +77,22 @@ class PostgresDialect:
         await self.prepare(engine)
         isolation = "REPEATABLE READ" if snapshot else "READ COMMITTED"
         async with engine.execution_options(isolation_level=isolation).begin() as connection:
-            if HAS_SETTINGS not in await _info(connection):
-                await connection.execute(text(self._set_config(local=True)))
+            if not self.has_settings(await _info(connection)):
+                settings = self.set_config(local=True).replace(":", r"\:")
+                await connection.execute(text(settings))
             yield connection
 
-    def _set_config(self, *, local: bool) -> str:
+    def has_settings(self, info: Mapping[Any, Any]) -> bool:
+        """Return whether the settings were applied to a connection that has this in its `info`."""
+        return HAS_SETTINGS in info
+
+    def set_config(self, *, local: bool) -> str:
+        """Write the statement that applies the settings: to a connection, or a transaction only."""
         values = {name: f"'{value}'" for name, value in self._settings.items()}
         given = "nullif(current_setting('application_name'), '')"  # by the application
         values["application_name"] = f"coalesce({given}, '{self._name}')"
         calls = [f"set_config('{name}', {value}, {local})" for name, value in values.items()]
-        return f"SELECT {', '.join(calls)}".replace(":", r"\:" if local else ":")
+        return f"SELECT {', '.join(calls)}"
 
     async def prepare(self, engine: AsyncEngine) -> None:
         """Wait until SQLAlchemy knows the server.

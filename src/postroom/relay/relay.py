@@ -177,28 +177,32 @@ class OutboxRelay:
         if loop is not None and not self._event_loop.is_closed():
             self._event_loop.call_soon_threadsafe(loop.wake)
 
-    def _store(self, engine: AsyncEngine) -> Store:
+    def _store(self, engine: AsyncEngine, *, keep_connections: bool = False) -> Store:
         return Store(
             engine,
             self.outbox.tables,
             keep_delivered=self.settings.keep_delivered,
             lease=self.settings.lease,
             shift=self._clock.shift,
+            keep_connections=keep_connections,
         )
 
+    def _own_store(self) -> Store:
+        store = self._store(self._own_engine(), keep_connections=True)
+        self._stores.append(store)
+        return store
+
     def _own_engine(self) -> AsyncEngine:
-        engine = own_engine(self.engine, self.outbox.tables, self.settings.lease)
-        self._engines.append(engine)
-        return engine
+        return own_engine(self.engine, self.outbox.tables, self.settings.lease)
 
     def _begin(self, tally: Tally, *, drain: bool = False) -> Loop:
         if self._loop is not None:
             raise ConfigurationError("this relay is running already. Make another one.")
         self._failure = None
         self._event_loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        self._engines: list[AsyncEngine] = []
+        self._stores: list[Store] = []
         self._loop = Loop(
-            store=self._store(self._own_engine()),
+            store=self._own_store(),
             publisher=self.publisher,
             settings=self.settings,
             clock=self._clock,
@@ -214,8 +218,8 @@ class OutboxRelay:
         try:
             async with asyncio.timeout(CLOSE_WITHIN):
                 await self.publisher.close()
-                for engine in self._engines:
-                    await engine.dispose()
+                for store in self._stores:
+                    await store.database.close()
         except TimeoutError:
             logger.warning("postroom: connections did not close within %.0f s", CLOSE_WITHIN)
         finally:
@@ -272,7 +276,7 @@ class OutboxRelay:
 
     async def _run_loop(self, loop: Loop, *beside: Coroutine[Any, Any, None]) -> None:
         """Run a loop with its heartbeat; if what runs beside it fails, the loop ends too."""
-        heart = beat(loop, self._store(self._own_engine()))
+        heart = beat(loop, self._own_store())
         tasks = [asyncio.create_task(each) for each in (heart, *beside)]
         for task in tasks:
             task.add_done_callback(lambda _: loop.stop())

@@ -8,7 +8,7 @@ from enum import StrEnum
 from postroom.record import PARTITIONS, ClaimedRecord, Key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Lease:
     """The right to deliver the records of a partition, for a while."""
 
@@ -49,24 +49,27 @@ class Poll:
     unattended: tuple[Unattended, ...] = ()
 
 
-@dataclass(slots=True, eq=False)
 class HeldRecord:
-    """A claimed record with what the relay alone knows of it; publishers get `record`."""
+    """A claimed record with what the relay alone knows of it; publishers get `record`.
 
-    record: ClaimedRecord
-    token: int
-    """Of the lease that it was claimed under."""
-    fault: str | None = None
-    """Why the row cannot be read as a record; None for a good one."""
-    blocks_key: bool = False
-    """Whether the database holds back later records of its key until this one is settled."""
-    position: int = field(init=False)
-    partition: int = field(init=False)
-    key: Key | None = field(init=False)
+    - `token`: of the lease that it was claimed under
+    - `fault`: why the row cannot be read as a record; None for a good one
+    - `blocks_key`: whether the database holds back later records of its key until it is settled
+    """
 
-    def __post_init__(self) -> None:
-        self.position, self.partition = self.record.position, self.record.partition
-        self.key = self.record.key
+    __slots__ = ("blocks_key", "fault", "key", "partition", "position", "record", "token")
+
+    def __init__(self, record: ClaimedRecord, token: int, fault: str | None = None) -> None:
+        self.record = record
+        self.token = token
+        self.fault = fault
+        self.blocks_key = False
+        self.position = record.position
+        self.partition = record.partition
+        self.key: Key | None = record.key
+
+    def __repr__(self) -> str:
+        return f"HeldRecord({self.record})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

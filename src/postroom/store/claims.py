@@ -1,7 +1,9 @@
 """Claims: the records that may be sent now, read without a lock."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final
 
 from sqlalchemy import text
 
@@ -10,7 +12,17 @@ from postroom.record import Key, Status
 from postroom.store.base import Claim, HeldRecord
 from postroom.store.blocked_keys import BlockedKeys
 from postroom.store.key_order import divide
-from postroom.store.rows import ClaimedRow, columns, keys_of, to_record, within_partition
+from postroom.store.rows import (
+    ANY_BLOCKED,
+    STATUS,
+    WAS_DUE,
+    columns,
+    keys_of,
+    to_record,
+    within_partition,
+)
+
+PENDING: Final = Status.PENDING.value
 
 
 class Claims:
@@ -19,6 +31,7 @@ class Claims:
     def __init__(self, database: Database, blocked_keys: BlockedKeys) -> None:
         self.database = database
         self._blocked_keys = blocked_keys
+        self._any_blocked = False  # at the last claim
         n, sql = database, database.sql
         partitions = sql.rows("partitions", {"partition": "smallint", "floor": "bigint"})
         free = sql.not_among("r.position", "held")
@@ -59,24 +72,25 @@ class Claims:
 
         A floor is a position at or below which the caller knows that a partition has nothing new.
         """
-        numbers, typed = self.database.sql.numbers(held), self.database.sql.typed
-        partitions = _partitions(tokens, floors or {})
-        async with self.database.transaction(snapshot=True) as run:
-            values = {"partitions": partitions, "depth": depth, "held": numbers}
-            rows = list(map(ClaimedRow._make, (await run(self._ready_and_due, **values)).all()))
-            keys = keys_of(rows) if rows and rows[0].any_blocked else []
-            blocked = await self._blocked_keys.look_up(run, keys)
-        found = {row.position: row for row in rows}  # a bad row may be ready and due
+        rows, blocked = await self._read(
+            partitions=_partitions(tokens, floors or {}),
+            depth=depth,
+            held=self.database.sql.numbers(held),
+        )
+        typed = self.database.sql.typed
         records, was_due, done, counts, reached = [], set(), [], Counter[int](), {}
-        for position in sorted(found):
-            row = found[position]
-            partition = row.partition
+        last = 0
+        for row in sorted(rows, key=itemgetter(0)):
+            position, partition = row[0], row[1]
+            if position == last:  # a bad row may be ready and due
+                continue
+            last = position
             counts[partition] += 1
-            if row.was_due:
+            if row[WAS_DUE]:
                 was_due.add(position)
             else:
                 reached[partition] = position
-            if row.status == Status.PENDING:
+            if row[STATUS] == PENDING:
                 records.append(to_record(row, tokens[partition], typed=typed))
             else:
                 done.append(position)
@@ -86,6 +100,18 @@ class Claims:
         full = {partition for partition, count in counts.items() if count >= depth}
         more = full | {each.partition for each in followers}
         return Claim(records=tuple(passing), more=frozenset(more), reached=reached)
+
+    async def _read(self, **values: Any) -> tuple[Sequence[Any], dict[Key, int]]:
+        """Read rows, and which of their keys are blocked at the same moment."""
+        if not self._any_blocked:
+            rows = await self.database.fetch(self._ready_and_due, snapshot=True, **values)
+            if not rows or not rows[0][ANY_BLOCKED]:
+                return rows, {}
+        async with self.database.transaction(snapshot=True) as run:
+            rows = await run(self._ready_and_due, **values)
+            self._any_blocked = bool(rows and rows[0][ANY_BLOCKED])
+            keys = keys_of(rows) if self._any_blocked else []
+            return rows, await self._blocked_keys.look_up(run, keys)
 
     async def waiting_behind(
         self, partitions: Collection[int], keys: Collection[Key], held: Collection[int]

@@ -59,7 +59,7 @@ class Cleaning:
             WHERE position = right_partitions.at""")
         # Records whose due time is not a time; SQLite only.
         self._set_due = text(f"""UPDATE {n.records} SET due_at = {sql.now} WHERE due_at IS NOT NULL
-            AND (typeof(due_at) <> 'text' OR julianday(due_at) IS NULL)""")
+            AND (typeof(due_at) <> 'text' OR julianday(due_at) IS NULL) RETURNING position""")
         # Parked records whose key is not blocked: the first of each key.
         self._orphans = text(f"""SELECT min(r.position) AS position, r.aggregate_id,
             coalesce(r.aggregate_type, '') AS aggregate_type
@@ -89,7 +89,7 @@ class Cleaning:
         if not await self._is_alone(run):
             return Cleaned(deleted=0, last=None)
         age = -older_than.total_seconds()
-        rows = (await run(self._oldest, age=age, after=after, limit=limit)).all()
+        rows = await run(self._oldest, age=age, after=after, limit=limit)
         deleted = [row.position for row in rows if row.deletable]
         await self.database.run_at(run, self._settlements.delete, deleted)
         await run(self._delete_workers)
@@ -103,18 +103,19 @@ class Cleaning:
             return 0
         stale = await self._blocked_keys.lock(run, keys_of(await run(self._stale_keys)))
         await self._blocked_keys.release(run, stale)
-        outside = (await run(self._outside, partitions=PARTITIONS)).all()
+        outside = await run(self._outside, partitions=PARTITIONS)
         right = as_rows({"at": row.position, "partition_": _partition(row)} for row in outside)
         await run(self._set_partition, right_partitions=right)
-        timeless = 0 if self.database.sql.typed else (await run(self._set_due)).rowcount
-        orphans = (await run(self._orphans)).all()
+        timeless = 0 if self.database.sql.typed else len(await run(self._set_due))
+        orphans = await run(self._orphans)
         keyed = [row for row in orphans if row.aggregate_id is not None]
         await self._blocked_keys.block(run, {key_of(row): row.position for row in keyed})
         await self.database.run_at(run, self._due_now, [row.position for row in orphans])
         return len(outside) + timeless + len(stale) + len(orphans)
 
     async def _is_alone(self, run: Run) -> bool:
-        return bool((await run(self._try_lock, table=f"postroom {self.database.records}")).scalar())
+        [[locked]] = await run(self._try_lock, table=f"postroom {self.database.records}")
+        return bool(locked)
 
 
 def _partition(row: Any) -> int:

@@ -154,7 +154,7 @@ class Leases:
         take: bool,
     ) -> "Decision":
         numbers = self.database.sql.numbers(busy)
-        rows = (await run(self._look, busy=numbers, **_values(worker, lease))).all()
+        rows = await run(self._look, busy=numbers, **_values(worker, lease))
         return decide(rows, worker, busy, surplus, take=take)
 
     async def _write(
@@ -173,7 +173,7 @@ class Leases:
         if wanted.take and wanted.room:
             some = numbers(wanted.take)
             leases += await run(self._take, partitions=some, room=wanted.room, **values)
-        return tuple(Lease(**row._mapping) for row in leases)
+        return tuple(Lease(*row) for row in leases)
 
     @transaction
     async def renew(self, run: Run, worker: str, lease: timedelta) -> dict[int, int]:

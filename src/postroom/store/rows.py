@@ -1,88 +1,64 @@
 """Rows read as records. A bad value in a row never makes a claim fail: the record gets a fault."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID
 
 from postroom.record import ClaimedRecord, Key
 from postroom.store.base import HeldRecord
 
-TEXTS: Final = ("event_type", "aggregate_type", "aggregate_id", "payload", "headers", "status")
+TEXTS: Final = ("event_type", "aggregate_type", "aggregate_id", "payload_json", "headers", "status")
 TIMES: Final = ("occurred_at", "created_at")
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NO_HEADERS: Final[Mapping[str, Any]] = MappingProxyType({})
 MAX_REASON: Final = 4000
 
 
-class ClaimedRow(NamedTuple):
-    """The columns that a claim reads, in their order. On SQLite, a column may hold anything."""
-
-    position: int
-    partition: int
-    id: Any
-    event_type: str
-    event_version: Any
-    aggregate_type: str | None
-    aggregate_id: str | None
-    payload: Any
-    headers: Any
-    status: str
-    retry_count: Any
-    max_retries: Any
-    occurred_at: Any
-    created_at: Any
-    any_blocked: bool
-    """Whether any key is blocked at all, which spares most claims a second statement."""
-    was_due: int
-    """Whether it had to wait for its time."""
+RECORD: Final = ClaimedRecord._fields[:-1]
+"""The columns that are read as they are; then come the headers, as text, and the rest."""
+HEADERS, STATUS, ANY_BLOCKED, WAS_DUE = range(len(RECORD), len(RECORD) + 4)
+"""Whether any key is blocked at all spares most claims a second statement. `was_due`: whether the
+record had to wait for its time."""
+NEVER_SURE: Final = (*TIMES, "headers")
+"""What may be wrong even if the database checks types: a time that Python lacks, a list."""
+OCCURRED_AT, CREATED_AT = RECORD.index("occurred_at"), RECORD.index("created_at")
 
 
 def columns(as_text: Callable[[str], str], as_id: Callable[[str], str]) -> str:
     """Write how a claim reads them: no value stops it, not even a time that Python lacks."""
     known = "BETWEEN '0001-01-02' AND '9999-12-30'"
-    written = {name: f"w.{name}" for name in ClaimedRow._fields[:-2]}
-    written |= {name: as_text(f"w.{name}") for name in TEXTS} | {"id": as_id("w.id")}
+    names = {**{each: each for each in RECORD}, "payload_json": "payload"}
+    written = {name: f"w.{column}" for name, column in names.items()}
+    written |= {name: as_text(f"w.{names.get(name, name)}") for name in TEXTS}
+    written |= {"id": as_id("w.id")}
     written |= {name: f"CASE WHEN w.{name} {known} THEN w.{name} END" for name in TIMES}
     return ", ".join(f"{how} AS {name}" for name, how in written.items())
 
 
-def to_record(row: ClaimedRow, token: int, *, typed: bool) -> HeldRecord:
-    """Read a row, with the first of its faults if it has any."""
+def to_record(row: Sequence[Any], token: int, *, typed: bool) -> HeldRecord:
+    """Read a row of a claim; `typed` if the database lets no column hold anything else."""
+    is_good = typed and row[OCCURRED_AT] is not None and row[CREATED_AT] is not None
+    if is_good and row[HEADERS] == "{}":  # nearly always
+        return HeldRecord(ClaimedRecord._make((*row[:HEADERS], NO_HEADERS)), token)
+    return _read_carefully(row, token, NEVER_SURE if typed else READERS)
+
+
+def _read_carefully(row: Sequence[Any], token: int, doubtful: Iterable[str]) -> HeldRecord:
+    """Read a row, with the first of its faults and something in place of what cannot be read."""
     faults: list[str] = []
-    if not typed or row.occurred_at is None or row.created_at is None:
-        row = _repaired(row, faults)
-    record = ClaimedRecord(
-        position=row.position,
-        partition=row.partition,
-        id=row.id,
-        event_type=row.event_type,
-        event_version=row.event_version,
-        aggregate_type=row.aggregate_type,
-        aggregate_id=row.aggregate_id,
-        payload_json=row.payload,
-        headers=NO_HEADERS if row.headers == "{}" else _read(faults, row, "headers", _object, {}),
-        retry_count=row.retry_count,
-        max_retries=row.max_retries,
-        occurred_at=row.occurred_at,
-        created_at=row.created_at,
-    )
-    return HeldRecord(record, token, faults[0] if faults else None)
-
-
-def _repaired(row: ClaimedRow, faults: list[str]) -> ClaimedRow:
-    """Return a row with something in place of each value that cannot be read."""
-    return row._replace(
-        id=_read(faults, row, "id", _uuid, UUID(int=0)),
-        event_version=_read(faults, row, "event_version", _whole, 0),
-        payload=_read(faults, row, "payload", _json, "null"),
-        retry_count=_read(faults, row, "retry_count", _whole, 0),
-        max_retries=_read(faults, row, "max_retries", _whole_or_none, 0),
-        occurred_at=_read(faults, row, "occurred_at", moment, EPOCH),
-        created_at=_read(faults, row, "created_at", moment, EPOCH),
-    )
+    values = dict(zip((*RECORD, "headers"), row, strict=False))
+    for name in doubtful:
+        reader, otherwise = READERS[name]
+        try:
+            values[name] = reader(values[name])
+        except (ValueError, TypeError, RecursionError, OverflowError) as error:
+            column = "payload" if name == "payload_json" else name
+            faults.append(f"column `{column}` holds {str(values[name])[:80]!r}: {error}")
+            values[name] = otherwise
+    return HeldRecord(ClaimedRecord(**values), token, faults[0] if faults else None)
 
 
 def within_partition(source: str, floor: str) -> str:
@@ -117,15 +93,6 @@ def storable(reason: str) -> str:
     return text if len(text) <= MAX_REASON else f"{text[: MAX_REASON - 1]}…"
 
 
-def _read(faults: list[str], row: ClaimedRow, column: str, reader: Any, otherwise: Any) -> Any:
-    value = getattr(row, column)
-    try:
-        return reader(value)
-    except (ValueError, TypeError, RecursionError, OverflowError) as error:
-        faults.append(f"column `{column}` holds {str(value)[:80]!r}: {error}")
-        return otherwise
-
-
 def _uuid(value: Any) -> UUID:
     return UUID(str(value))
 
@@ -151,3 +118,16 @@ def _object(value: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError("that is not a JSON object")
     return document
+
+
+READERS: Final[Mapping[str, tuple[Callable[[Any], Any], Any]]] = {
+    "id": (_uuid, UUID(int=0)),
+    "event_version": (_whole, 0),
+    "payload_json": (_json, "null"),
+    "retry_count": (_whole, 0),
+    "max_retries": (_whole_or_none, 0),
+    "occurred_at": (moment, EPOCH),
+    "created_at": (moment, EPOCH),
+    "headers": (_object, NO_HEADERS),
+}
+"""How to read the columns that may hold anything on SQLite, and what to take instead."""

@@ -1,6 +1,6 @@
 """Settlements: the results of deliveries, written in one transaction."""
 
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from sqlalchemy import text
@@ -59,19 +59,27 @@ class Settlements:
             updated_at = {sql.now} FROM {sql.rows("attempts", ATTEMPT)}
             WHERE position = attempts.at AND {n.records}.status <> 'published'""")
 
-    @transaction
-    async def settle(self, run: Run, settlement: Settlement) -> list[Attempt]:
+    async def settle(self, settlement: Settlement) -> list[Attempt]:
         """Write how deliveries went; return the attempts that were written."""
+        delivered = settlement.delivered
+        if settlement.attempts or settlement.slow or any(each.blocks_key for each in delivered):
+            return await self._settle_keys(settlement)
+        if delivered:  # as usual: they hold nobody up
+            numbers = self.database.sql.numbers(sorted(_positions(delivered)))
+            await self.database.fetch(self._delivered, positions=numbers)
+        return []
+
+    @transaction
+    async def _settle_keys(self, run: Run, settlement: Settlement) -> list[Attempt]:
+        """Settle records that block keys, or are to block them."""
         delivered = settlement.delivered
         uncertain = [each.record for each in settlement.attempts] + settlement.slow
         blocking = [each for each in delivered if each.blocks_key]
-        blocked: Set[Key] = set()
-        if uncertain or blocking:
-            keys = _keys(uncertain, blocking)
-            blocked = (await self._blocked_keys.lock(run, keys)).keys()
-            everything = _positions([*delivered, *uncertain])
-            await self.database.run_at(run, self._lock_records, everything)
-            await self._blocked_keys.check_all_locked(run, keys, blocked)
+        keys = _keys(uncertain, blocking)
+        blocked = (await self._blocked_keys.lock(run, keys)).keys()
+        everything = _positions([*delivered, *uncertain])
+        await self.database.run_at(run, self._lock_records, everything)
+        await self._blocked_keys.check_all_locked(run, keys, blocked)
         await self.database.run_at(run, self._delivered, _positions(delivered))
         await self._blocked_keys.release(run, _keys(blocking) & blocked)
         held = await self._leases_held(run, uncertain)

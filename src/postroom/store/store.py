@@ -37,8 +37,11 @@ class Store:
         keep_delivered: bool = True,
         lease: timedelta = LEASE,
         shift: Callable[[], timedelta] = timedelta,
+        keep_connections: bool = False,
     ) -> None:
-        self.database = Database(engine, tables, lease=lease, shift=shift)
+        self.database = Database(
+            engine, tables, lease=lease, shift=shift, keep_connections=keep_connections
+        )
         self.blocked_keys = BlockedKeys(self.database)
         self.leases = Leases(self.database)
         self.claims = Claims(self.database, self.blocked_keys)
@@ -83,10 +86,15 @@ class Store:
     async def counts(self) -> Counts:
         """Count the records that are not delivered."""
         [row] = await self.database.fetch(self._counts)
-        found: dict[str, Any] = dict(row._mapping)
-        now, oldest = found.pop("now"), found.pop("oldest_ready")
-        age = None if oldest is None else moment(now) - moment(oldest)
-        return Counts(**found, oldest_ready=age)
+        oldest = row.oldest_ready
+        return Counts(
+            ready=row.ready,
+            waiting=row.waiting,
+            held=row.held,
+            failed=row.failed,
+            blocked_keys=row.blocked_keys,
+            oldest_ready=None if oldest is None else moment(row.now) - moment(oldest),
+        )
 
     @transaction
     async def retry(self, run: Run, ids: Collection[UUID]) -> int:
@@ -120,6 +128,6 @@ class Store:
         wanted = as_rows({"id": each.hex} for each in ids)
         keys = keys_of(await run(self._find, ids=wanted))
         blocked = (await self.blocked_keys.lock(run, keys)).keys()
-        found = (await run(self._find_locked, ids=wanted)).all()
+        found = await run(self._find_locked, ids=wanted)
         await self.blocked_keys.check_all_locked(run, keys, blocked)
         return found, blocked

@@ -1,13 +1,12 @@
 """A store with its database at hand: what the suite writes, moves in time, and looks up."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 from uuid import UUID
 
-from sqlalchemy import Connection, MetaData, Row, delete, event, insert, select, text, update
+from sqlalchemy import MetaData, Row, delete, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import Outbox, OutboxRecord
@@ -170,21 +169,6 @@ class Desk:
             await self.store.settlements.settle(Settlement(delivered=batch))
             delivered += names_of(batch)
         return delivered
-
-    @contextmanager
-    def statements(self) -> Iterator[list[str]]:
-        """Note what is sent to the database."""
-        sent: list[str] = []
-
-        def note(connection: Connection, cursor: Any, statement: str, *_: Any) -> None:
-            if not statement.startswith(("PRAGMA", "BEGIN", "COMMIT")):
-                sent.append(statement)
-
-        event.listen(self.engine.sync_engine, "before_cursor_execute", note)
-        try:
-            yield sent
-        finally:
-            event.remove(self.engine.sync_engine, "before_cursor_execute", note)
 
 
 def new_row(name: str, values: dict[str, Any]) -> dict[str, Any]:

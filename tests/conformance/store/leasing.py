@@ -18,6 +18,7 @@ from tests.conformance.store.desk import (
     partition_of,
     tokens_of,
 )
+from tests.support.statements import noted_statements
 
 PAST_IT = LEASE + timedelta(seconds=1)
 
@@ -65,7 +66,7 @@ class Leasing:
             await store.open()
 
     async def test_an_idle_poll_is_one_query_and_takes_nothing(self, desk: Desk) -> None:
-        with desk.statements() as sent:
+        with noted_statements() as sent:
             poll = await desk.poll()
         assert (poll.leases, poll.waiting, poll.next_due) == ((), 0, None)
         assert len(sent) == 1
@@ -74,7 +75,7 @@ class Leasing:
         self, desk: Desk
     ) -> None:
         await desk.put("a1", ready=False, due_at=desk.now() + MINUTE)
-        with desk.statements() as sent:
+        with noted_statements() as sent:
             poll = await desk.poll()
         assert poll.leases == ()
         assert len(sent) == 1

@@ -1,6 +1,5 @@
 """Rows that somebody edited by hand, to rubbish: they stand in nobody's way."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,7 +93,7 @@ async def see_that_it_can_be_settled(desk: Desk, record: HeldRecord) -> None:
 
 def attempt_of_rubbish(record: HeldRecord) -> Any:
     count = min(max(0, record.record.retry_count), 1000)
-    held = replace(record, record=replace(record.record, retry_count=count))
+    held = HeldRecord(record.record._replace(retry_count=count), record.token, record.fault)
     return attempt(held, delay=None, reason=record.fault or "refused")
 
 

@@ -15,6 +15,7 @@ from tests.conformance.store.desk import (
     of_key,
     partition_of,
 )
+from tests.support.statements import noted_statements
 
 
 class Waiting:
@@ -69,7 +70,7 @@ class Waiting:
         await desk.refuse("a1")
         claim = await desk.claim()
         assert (claim.records, set(claim.more)) == ((), {partition_of("a1")})
-        with desk.statements() as sent:
+        with noted_statements() as sent:
             claim = await desk.store.claims.claim({partition_of("a1"): 1}, depth=10)
         assert (claim.records, set(claim.more), len(sent)) == ((), set(), 1)
         assert (await desk.poll()).leases == ()

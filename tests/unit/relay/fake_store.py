@@ -225,7 +225,7 @@ class FakeStore:
             self.failed.append(held.position)
         else:
             row = self.rows[held.position]
-            self.rows[held.position] = replace(row, retry_count=attempt.retry_count)
+            self.rows[held.position] = row._replace(retry_count=attempt.retry_count)
             self._due[held.position] = self.clock.now + attempt.delay.total_seconds()
         if attempt.blocks_key and held.key is not None:
             self.blocked[held.key] = held.position
