@@ -230,7 +230,7 @@ def show_records() -> None:
     def note(mapper: object, connection: object, record: OutboxRecord) -> None:
         written.append(record)
 
-    def tell_all() -> None:
+    def tell_all(_: object) -> None:
         for record in written:
             tell_of("record", f"{record.event_type:<26} {record.aggregate_id}  {record.status}")
         written.clear()

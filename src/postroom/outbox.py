@@ -93,8 +93,8 @@ class Outbox:
     def on_commit(self, callback: Callback) -> Callable[[], None]:
         """Call this whenever a session of this process has committed records; return what ends it.
 
-        It is called in the thread that committed. Rows that are inserted without the ORM, or into a
-        transaction that the session only joined, go unnoticed.
+        It is called in the thread that committed, with the partitions of the records. Rows that are
+        inserted without the ORM, or into a transaction that the session only joined, go unnoticed.
         """
         return self._commits.subscribe(callback)
 
@@ -104,7 +104,7 @@ class Outbox:
         PostgreSQL only; elsewhere they see what is committed when they poll. Close what is returned
         at the end, and the last notification is sent too.
         """
-        notifier = Notifier(engine, channel)
+        notifier = Notifier(engine, channel, self.tables.records.fullname)
         if engine.dialect.name == "postgresql":
             notifier.on_close(self.on_commit(notifier))
         return notifier

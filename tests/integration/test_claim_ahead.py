@@ -1,4 +1,4 @@
-"""A relay that serves most partitions anyway: a commit is claimed first, and polled for later."""
+"""A relay that is alone leases all partitions: it claims a commit without a poll."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -49,35 +49,35 @@ def arrived(publisher: RecordingPublisher, count: int) -> bool:
 
 
 @pytest.mark.requirement("E1")
-async def test_a_commit_is_claimed_before_the_poll_while_most_partitions_are_leased(
-    engine: AsyncEngine, steps: Steps
-) -> None:
-    publisher = RecordingPublisher()
-    relay = OutboxRelay(outbox, engine, publisher, poll_interval=HOUR)
-    async with relay.running():
-        await commit(engine, *range(500))  # of every partition
-        await eventually(lambda: len(publisher.messages) == 500 and relay.idle)
-        first = set()
-        for number in range(5):  # a poll that is due anyway may come in between
-            steps.clear()
-            await commit(engine, 7)
-            await eventually(partial(arrived, publisher, 501 + number))
-            first.add(steps.taken[0])
-            await eventually(lambda: "poll" in steps.taken)  # what is elsewhere is looked for, too
-    assert "claim" in first
-
-
-@pytest.mark.requirement("E1")
-async def test_a_relay_that_serves_few_partitions_polls_first(
+async def test_a_commit_soon_after_another_is_claimed_without_a_poll(
     engine: AsyncEngine, steps: Steps
 ) -> None:
     publisher = RecordingPublisher()
     relay = OutboxRelay(outbox, engine, publisher, poll_interval=HOUR)
     async with relay.running():
         await commit(engine, 1)
-        await eventually(lambda: len(publisher.messages) == 1 and relay.idle)
+        await eventually(partial(arrived, publisher, 1))
+        first = set()
+        for number in range(2, 7):  # a poll that is due anyway may come in between
+            steps.clear()
+            await commit(engine, number)
+            await eventually(partial(arrived, publisher, number))
+            first.add(steps.taken[0])
+    assert "claim" in first
+
+
+@pytest.mark.requirement("E1")
+async def test_with_another_worker_a_commit_is_found_by_a_poll(
+    engine: AsyncEngine, steps: Steps
+) -> None:
+    publisher, other = RecordingPublisher(), RecordingPublisher()
+    relay = OutboxRelay(outbox, engine, publisher, poll_interval=HOUR)
+    async with relay.running(), OutboxRelay(outbox, engine, other).running():
+        await commit(engine, *range(20))
+        await eventually(lambda: len(publisher.messages) + len(other.messages) == 20)
+        await eventually(lambda: relay.idle)
         steps.clear()
-        await commit(engine, 2)
-        await eventually(lambda: len(publisher.messages) == 2)
+        await commit(engine, 21)
+        await eventually(lambda: len(publisher.messages) + len(other.messages) == 21)
         first = steps.taken[0]
     assert first == "poll"

@@ -191,10 +191,12 @@ async def test_a_commit_is_notified_once_after_it_and_from_another_connection(
     used: Engine | AsyncEngine = request.getfixturevalue(name)
     notifier = notify(used)
     own = []
+    partitions: list[int] = []
 
     def begin(session: Session) -> None:
         save(outbox, session)
         session.flush()
+        partitions.extend(session.scalars(text(f"SELECT partition FROM {TABLE}")))
         own.append(session.scalar(text("SELECT pg_backend_pid()")))
 
     if isinstance(used, AsyncEngine):
@@ -214,7 +216,7 @@ async def test_a_commit_is_notified_once_after_it_and_from_another_connection(
     await asyncio.to_thread(notifier.close)
     await ear.catch_up()
     [heard] = ear.commits
-    assert (heard.channel, heard.payload) == ("outbox_channel", "")
+    assert (heard.channel, heard.payload) == ("outbox_channel", f"{TABLE} {partitions[0]}")
     assert heard.pid not in own
 
 

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Set
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,13 +32,15 @@ second = Outbox(MetaData(), table="woken", record=WakeRecord)
 
 
 class Calls:
-    """Counts how often it is called."""
+    """Counts how often it is called, and with which partitions."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.partitions: set[int] = set()
 
-    def __call__(self) -> None:
+    def __call__(self, partitions: Set[int]) -> None:
         self.count += 1
+        self.partitions |= partitions
 
 
 @pytest.fixture
@@ -52,6 +54,20 @@ def calls() -> Iterator[Calls]:
 def save(session: Session, count: int = 1, into: Outbox = outbox) -> None:
     events = [UntypedEvent(event_type="x", payload={}, aggregate_id=n) for n in range(count)]
     into.dispatcher(session).dispatch_now(events)
+
+
+async def test_the_partitions_of_the_records_are_told(play: Play, calls: Calls) -> None:
+    told: list[set[int]] = []
+
+    def story(session: Session) -> None:
+        save(session, 3)
+        with session.begin_nested():
+            save(session, 5)
+        session.commit()
+        told.append({record.partition for record in session.scalars(select(OutboxRecord))})
+
+    await play(story)
+    assert [calls.partitions] == told
 
 
 async def test_a_commit_of_records_calls_once(play: Play, calls: Calls) -> None:
@@ -75,7 +91,7 @@ async def test_the_records_are_there_when_it_is_called(sync_engine: Engine) -> N
     seen: list[int | None] = []
     query = select(func.count()).select_from(outbox.tables.records)
 
-    def look() -> None:
+    def look(_: Set[int]) -> None:
         with sync_engine.connect() as connection:
             seen.append(connection.scalar(query))
 
@@ -295,7 +311,7 @@ async def test_a_session_is_listened_to_once(sqlite_engine: Engine, calls: Calls
 async def test_what_a_callback_raises_is_logged_and_harms_nobody(
     play: Play, calls: Calls, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail() -> None:
+    def fail(_: Set[int]) -> None:
         raise RuntimeError("broken bell")
 
     unsubscribe = [outbox.on_commit(fail), outbox.on_commit(after := Calls())]
@@ -317,7 +333,7 @@ async def test_what_a_callback_raises_is_logged_and_harms_nobody(
 
 def test_it_is_called_in_the_thread_that_committed(sync_engine: Engine) -> None:
     called: list[threading.Thread] = []
-    unsubscribe = outbox.on_commit(lambda: called.append(threading.current_thread()))
+    unsubscribe = outbox.on_commit(lambda _: called.append(threading.current_thread()))
 
     def work() -> None:
         for _ in range(5):

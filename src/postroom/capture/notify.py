@@ -7,13 +7,14 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import suppress
-from typing import Final
+from queue import SimpleQueue
+from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.ext.asyncio import AsyncEngine
-from sqlalchemy.util import greenlet_spawn
+from sqlalchemy.util import await_only, greenlet_spawn
 
 from postroom.errors import ConfigurationError, error_text
 
@@ -24,7 +25,22 @@ PAUSE: Final = 0.01
 """Seconds between two notifications at least, however many commits there are."""
 CLOSE_WITHIN: Final = 5.0
 LONGEST: Final = 63
-NOTIFY: Final = text("SELECT pg_notify(:channel, '')")
+# To write the commit to disk before it is notified of would take long, and protect nothing.
+NOTIFY: Final = "SELECT set_config('synchronous_commit', 'off', true), pg_notify({}, {})"
+
+
+def payload_of(table: str, partitions: Set[int]) -> str:
+    """Write the payload of a notification: in which partitions of an outbox there are records."""
+    return f"{table} {','.join(map(str, sorted(partitions)))}"
+
+
+def partitions_in(payload: str, table: str) -> Set[int] | None:
+    """Read in which partitions of an outbox there are records; None for any: it does not say."""
+    name, _, listed = payload.rpartition(" ")
+    numbers = listed.split(",")
+    if not name or not all(number.isdecimal() for number in numbers):
+        return None
+    return set(map(int, numbers)) if name == table else set()
 
 
 def check_channel(channel: str) -> None:
@@ -41,12 +57,12 @@ class Notifier:
     It never holds up who commits. What cannot be sent is logged: workers poll anyway.
     """
 
-    def __init__(self, engine: Engine | AsyncEngine, channel: str = CHANNEL) -> None:
+    def __init__(self, engine: Engine | AsyncEngine, channel: str, table: str) -> None:
         check_channel(channel)
         self._engine = engine
         self._channel = channel
-        self._wanted = False
-        self._woken = threading.Event()
+        self._table = table
+        self._committed: SimpleQueue[Set[int] | None] = SimpleQueue()  # None at the end
         self._closing = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -58,18 +74,17 @@ class Notifier:
         """Call this when it is closed."""
         self._unsubscribe = unsubscribe
 
-    def __call__(self) -> None:
+    def __call__(self, partitions: Set[int]) -> None:
         """Send one soon. May be called from any thread."""
-        self._wanted = True
-        self._woken.set()
         if self._thread is None or self._process != os.getpid():  # a fork has no threads
             self._start()
+        self._committed.put(partitions)
 
     def close(self) -> None:
         """Hear of no more commits, send what is still to be sent, and end."""
         self._unsubscribe()
         self._closing.set()
-        self._woken.set()
+        self._committed.put(None)
         if self._thread is not None and self._process == os.getpid():
             self._thread.join(CLOSE_WITHIN)
 
@@ -77,6 +92,7 @@ class Notifier:
         with self._starting:
             if self._thread is None or self._process != os.getpid():
                 self._process = os.getpid()
+                self._committed = SimpleQueue()
                 self._thread = threading.Thread(
                     target=self._run, name="postroom notifier", daemon=True
                 )
@@ -84,17 +100,20 @@ class Notifier:
 
     def _run(self) -> None:
         with Line(self._engine) as line:
-            while self._wanted or not self._closing.is_set():
-                self._woken.wait()
-                self._woken.clear()
-                if self._wanted:
-                    self._wanted = False  # before it is sent: a later commit is told again
-                    self._send(line)
+            ended = False
+            while not ended:
+                commits = [self._committed.get()]
+                while not self._committed.empty():
+                    commits.append(self._committed.get())
+                ended = None in commits
+                partitions = set[int]().union(*(each for each in commits if each is not None))
+                if partitions:
+                    self._send(line, partitions)
                 self._closing.wait(PAUSE)
 
-    def _send(self, line: "Line") -> None:
+    def _send(self, line: "Line", partitions: Set[int]) -> None:
         try:
-            line.notify(self._channel)
+            line.notify(self._channel, payload_of(self._table, partitions))
         except Exception as error:
             if not self._failing:
                 logger.warning(
@@ -125,23 +144,28 @@ class Line:
         if self._runner is not None:
             self._runner.close()
 
-    def notify(self, channel: str) -> None:
+    def notify(self, channel: str, payload: str) -> None:
         """Send a notification; a connection that was lost since the last one is made again."""
         kept = self._connection is not None
         try:
-            self._call(lambda: self._notify(channel))
+            self._call(lambda: self._notify(channel, payload))
         except Exception:
             with suppress(Exception):
                 self._call(self._hang_up)
             if not kept:
                 raise
-            self._call(lambda: self._notify(channel))
+            self._call(lambda: self._notify(channel, payload))
 
-    def _notify(self, channel: str) -> None:
+    def _notify(self, channel: str, payload: str) -> None:
         if self._connection is None:
             self._connection = self._engine.connect()
             self._connection.execution_options(isolation_level="AUTOCOMMIT")
-        self._connection.execute(NOTIFY, {"channel": channel})
+        if self._engine.dialect.driver == "asyncpg":  # directly: the application waits for its CPU
+            driver: Any = self._connection.connection.driver_connection
+            await_only(driver.execute(NOTIFY.format(_literal(channel), _literal(payload))))
+            return
+        statement = text(NOTIFY.format(":channel", ":payload"))
+        self._connection.execute(statement, {"channel": channel, "payload": payload})
         self._connection.commit()
 
     def _hang_up(self) -> None:
@@ -156,3 +180,8 @@ class Line:
             work()
         else:
             self._runner.run(greenlet_spawn(work))
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"

@@ -1,8 +1,8 @@
 """Who wants to know of new records, in this process: told once they are committed."""
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Set
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
 from sqlalchemy import Connection, event
@@ -13,7 +13,15 @@ from postroom.record import OutboxRecord
 
 logger = logging.getLogger(__name__)
 
-Callback = Callable[[], object]
+Callback = Callable[[Set[int]], object]
+"""Takes the partitions of the records that were committed."""
+
+
+class Inserted(NamedTuple):
+    """Records that a transaction has inserted."""
+
+    connection: Connection
+    partitions: set[int]
 
 
 class CommitSignal:
@@ -28,7 +36,7 @@ class CommitSignal:
         self._callbacks: dict[object, Callback] = {}
         self._sessions: WeakSet[Session] = WeakSet()
         # By transaction: what is rolled back is forgotten along with it.
-        self._inserted: WeakKeyDictionary[SessionTransaction, Connection] = WeakKeyDictionary()
+        self._inserted: WeakKeyDictionary[SessionTransaction, Inserted] = WeakKeyDictionary()
         event.listen(record_class, "after_insert", self._note)
 
     def subscribe(self, callback: Callback) -> Callable[[], None]:
@@ -47,24 +55,28 @@ class CommitSignal:
         session = object_session(record)
         if session is None:
             return
-        self._inserted[current_transaction(session)] = connection
+        transaction = current_transaction(session)
+        inserted = self._inserted.get(transaction) or Inserted(connection, set())
+        inserted.partitions.add(record.partition)
+        self._inserted[transaction] = inserted
         if session not in self._sessions:
             self._sessions.add(session)
             event.listen(session, "after_commit", self._committed)
 
     def _committed(self, session: Session) -> None:
         transaction = current_transaction(session)
-        connection = self._inserted.pop(transaction, None)
-        if connection is None:
+        inserted = self._inserted.pop(transaction, None)
+        if inserted is None:
             return
         if transaction.nested and transaction.parent is not None:  # a savepoint was released
-            self._inserted[transaction.parent] = connection
-        elif not connection.in_transaction():  # as it is in one that the session only joined
-            self._call()
+            outer = self._inserted.setdefault(transaction.parent, inserted)
+            outer.partitions.update(inserted.partitions)
+        elif not inserted.connection.in_transaction():  # as in one that the session only joined
+            self._call(inserted.partitions)
 
-    def _call(self) -> None:
+    def _call(self, partitions: Set[int]) -> None:
         for callback in tuple(self._callbacks.values()):
             try:
-                callback()
+                callback(partitions)
             except Exception:
                 logger.exception("postroom: %r, which is called after a commit, failed", callback)

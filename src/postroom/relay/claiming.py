@@ -40,14 +40,27 @@ class ClaimPlan:
     empty_claims: int = 0
     """How many claims in a row have found that there is nothing to deliver."""
     _more: set[int] = field(default_factory=set)  # the partitions that may have more to claim
+    _woken: set[int] = field(default_factory=set)  # by commits, and not fully claimed since
     _full_claim_at: float = 0.0
     _filled_since: dict[int, float] = field(default_factory=dict)  # by partition
 
-    def look_into(self, partitions: Collection[int]) -> None:
-        """Claim from these partitions, and from no other."""
+    def look_into(self, partitions: Collection[int]) -> set[int]:
+        """Claim from these partitions, and no other; return others in which there were commits."""
         self._more = set(partitions)
+        others = self._woken - self._more
+        self._woken &= self._more
         for partition in self.order.floors.keys() - self._more:
             del self.order.floors[partition]
+        return others
+
+    def wake(self, partitions: Set[int]) -> None:
+        """Claim what was committed in these partitions: now, and when a full claim is possible."""
+        self._more |= partitions
+        self._woken |= partitions
+
+    def full_claims_after(self, now: float) -> list[float]:
+        """Return when to claim what was committed, if it has to wait for a full claim."""
+        return [self._full_claim_at] if self._woken and self._full_claim_at > now else []
 
     def look_again(self, record: HeldRecord) -> None:
         """Claim from the start of a record's partition: records of its key may be released."""
@@ -62,6 +75,8 @@ class ClaimPlan:
 
     def partitions(self, now: float) -> dict[int, int]:
         """Return the partitions to claim from, with the tokens of their leases."""
+        if now >= self._full_claim_at:
+            self._more |= self._woken
         if self.no_room_for:
             return {}
         depth = max(LEAST_DEPTH, self.capacity // max(1, len(self.leases.by_partition)))
@@ -82,10 +97,12 @@ class ClaimPlan:
     ) -> None:
         """Hold what a claim returned."""
         if full:
+            self._woken -= set(partitions)
             self._full_claim_at = ended + min(LONGEST_PAUSE, (ended - began) / REREAD_SHARE)
         self.order.add(claim)
         found = {each.partition for each in claim.records}
-        self.leases.served(found, began)
+        if found:
+            self.leases.served(began)
         self._more = (self._more - set(partitions)) | claim.more
         for partition in found:
             load = self.order.load(partition)

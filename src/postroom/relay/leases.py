@@ -9,7 +9,7 @@ from postroom.store.base import HeldRecord, Lease
 MARGIN = 0.2
 """The part of a lease, at its end, in which nothing new is started."""
 LINGER = 5.0
-"""Seconds for which a lease is kept after the last record of its partition."""
+"""Seconds for which a worker that is alone keeps its leases after the last record."""
 
 
 class HeldLeases:
@@ -23,7 +23,7 @@ class HeldLeases:
         """A poll and a heartbeat change the same rows: one at a time."""
         self._usable = (1 - MARGIN) * seconds
         self._deadlines: dict[int, float] = {}
-        self._served: dict[int, float] = {}
+        self._served = -LINGER
         self._alone = False
 
     def polled(self, leases: Iterable[Lease], *, asked_at: float) -> None:
@@ -46,23 +46,17 @@ class HeldLeases:
         surplus = len(self.by_partition) - share
         self.surplus = frozenset(sorted(self.by_partition, key=use)[: max(0, surplus)])
 
-    def served(self, partitions: Iterable[int], now: float) -> None:
-        """Note that there was something to claim in these partitions."""
-        self._served.update((partition, now) for partition in partitions)
+    def served(self, now: float) -> None:
+        """Note that there was something to claim."""
+        self._served = now
 
     def lingering(self, now: float) -> set[int]:
-        """Return the partitions to keep because they had records a moment ago.
+        """Return the partitions to keep because there were records a moment ago.
 
         None if there are other workers: a worker is to hold only its share of those with work.
         """
-        if not self._alone:
-            return set()
-        return {p for p in self.by_partition if now - self._served.get(p, -LINGER) < LINGER}
-
-    @property
-    def are_most(self) -> bool:
-        """Whether the next record is likely to be in a partition that is leased already."""
-        return self._alone and len(self.by_partition) >= PARTITIONS // 2
+        lingers = self._alone and now - self._served < LINGER
+        return set(self.by_partition) if lingers else set()
 
     def covers(self, record: HeldRecord, now: float) -> bool:
         """Return whether a record may be sent: its lease is held, and not about to end."""

@@ -5,12 +5,13 @@ Polling alone is sufficient. Notifications only reduce latency.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Set
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from postroom.capture.notify import partitions_in
 from postroom.clock import Clock
 from postroom.database.errors import describe
 from postroom.database.postgres import is_behind_pgbouncer
@@ -24,7 +25,9 @@ CHECK_WITHIN: Final = 10.0
 GRACE: Final = 2.0
 """Seconds for the listener to begin, and to end."""
 
-Wake = Callable[[], object]
+Heard = Callable[[str], object]
+Wake = Callable[[Set[int] | None], object]
+"""Takes the partitions in which there are new records; None if they are not known."""
 
 
 def can_listen(engine: object) -> bool:
@@ -35,14 +38,14 @@ def can_listen(engine: object) -> bool:
 
 @asynccontextmanager
 async def listening(
-    engine: AsyncEngine, channel: str | None, wake: Wake, clock: Clock
+    engine: AsyncEngine, channel: str | None, table: str, wake: Wake, clock: Clock
 ) -> AsyncIterator[None]:
     """Have other processes wake the relay for as long as the block lasts, if there is a channel."""
     if channel is None:
         yield
         return
     tried = asyncio.Event()
-    task = asyncio.create_task(_wake_on_notify(engine, channel, wake, tried))
+    task = asyncio.create_task(_wake_on_notify(engine, channel, table, wake, tried))
     try:
         await clock.wait(tried, GRACE)
         yield
@@ -52,7 +55,7 @@ async def listening(
 
 
 async def _wake_on_notify(
-    engine: AsyncEngine, channel: str, wake: Wake, tried: asyncio.Event
+    engine: AsyncEngine, channel: str, table: str, wake: Wake, tried: asyncio.Event
 ) -> None:
     """Call `wake` for each notification, until cancelled; reconnect after a lost connection.
 
@@ -60,11 +63,11 @@ async def _wake_on_notify(
     """
     pause = 0.0
 
-    def heard() -> None:
+    def heard(payload: str) -> None:
         nonlocal pause
         pause = 0.0
         tried.set()
-        wake()
+        wake(partitions_in(payload, table))
 
     try:
         while True:
@@ -89,8 +92,8 @@ async def _wake_on_notify(
         await engine.dispose()
 
 
-async def _listen(engine: AsyncEngine, channel: str, heard: Wake) -> None:
-    """Call `heard` at once and for each notification; return or raise when the connection ends."""
+async def _listen(engine: AsyncEngine, channel: str, heard: Heard) -> None:
+    """Call `heard` at once and with the payload of each notification, until the connection ends."""
     async with engine.connect() as connection:
         autocommit = await connection.execution_options(isolation_level="AUTOCOMMIT")
         try:
@@ -104,11 +107,11 @@ async def _listen(engine: AsyncEngine, channel: str, heard: Wake) -> None:
             await connection.invalidate()  # it listens: nobody else is to use it
 
 
-async def _listen_by_asyncpg(connection: Any, channel: str, heard: Wake) -> None:
+async def _listen_by_asyncpg(connection: Any, channel: str, heard: Heard) -> None:
     lost = asyncio.Event()
     connection.add_termination_listener(lambda _: lost.set())
-    await connection.add_listener(channel, lambda *_: heard())
-    heard()
+    await connection.add_listener(channel, lambda *notice: heard(str(notice[-1])))
+    heard("")
     while not lost.is_set():
         try:
             async with asyncio.timeout(CHECK_EVERY):
@@ -117,12 +120,12 @@ async def _listen_by_asyncpg(connection: Any, channel: str, heard: Wake) -> None
             await connection.execute("SELECT 1", timeout=CHECK_WITHIN)
 
 
-async def _listen_by_psycopg(connection: Any, channel: str, heard: Wake) -> None:
+async def _listen_by_psycopg(connection: Any, channel: str, heard: Heard) -> None:
     await connection.set_autocommit(True)
     await connection.execute(f"LISTEN {channel}")
-    heard()
+    heard("")
     while not connection.closed:
-        async for _ in connection.notifies(timeout=CHECK_EVERY):
-            heard()
+        async for notice in connection.notifies(timeout=CHECK_EVERY):
+            heard(notice.payload)
         async with asyncio.timeout(CHECK_WITHIN):
             await connection.execute("SELECT 1")

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -72,7 +72,7 @@ class Loop:
         self.reopen = asyncio.Event()
         """Is set when it is time to open the publisher again, which is done beside the loop."""
         self._changed = asyncio.Event()
-        self._asked = self._claimed_first = False
+        self._asked = False
         self._stop_at = inf
         self._time_limit: asyncio.Timeout | None = None
         self.tally.log_progress(self._now())  # from now on, once a minute
@@ -81,9 +81,15 @@ class Loop:
         """Have the loop look at what has changed."""
         self._changed.set()
 
-    def wake(self) -> None:
-        """Have the loop poll now, or very soon if it has just done so."""
-        self._timer.woken = True
+    def wake(self, partitions: Set[int] | None = None) -> None:
+        """Have the loop claim what is new in some partitions; poll if it does not lease them all.
+
+        Without partitions it polls. If it has just done so, it does very soon.
+        """
+        if partitions is None or not partitions <= self.leases.by_partition.keys():
+            self._timer.woken = True
+        else:
+            self._plan.wake(partitions)
         self.look()
 
     def publisher_changed(self) -> None:
@@ -139,7 +145,7 @@ class Loop:
                 await self._settle()
                 if not self._delivering:
                     await self._pause()
-                elif not await self._claim_before_poll():
+                else:
                     await self._poll()
                     await self._claim()
                     await claim_past_hot_keys(self._plan, self.store, self._now())
@@ -190,28 +196,25 @@ class Loop:
         async with self.leases.lock:
             self._timer.begin(now)
             poll = await self.store.leases.poll(
-                self.worker, lease=self.settings.lease, busy=busy, surplus=surplus, take=take
+                self.worker,
+                lease=self.settings.lease,
+                busy=busy,
+                surplus=surplus,
+                take=take,
+                all_if_alone=not self.drain,
             )
             self.leases.polled(poll.leases, asked_at=now)
         self._asked = True
         self.leases.limit(poll.share, lambda each: self._order.load(each).held)
         self._order.drop_waiting(lambda each: not self.leases.holds(each))
         self._poison.look_at(self.leases)
-        self._plan.look_into(self.leases.by_partition if take else ())
+        if self._plan.look_into(self.leases.by_partition if take else ()):
+            self._timer.woken = True
         self.idle = self._timer.end(poll, busy=bool(poll.leases or self._order.held))
         if self.idle and self.publisher_breaker.state == "half_open":
             self.publisher_breaker.reset()  # there is nothing to try it with
         self.tally.note_unattended(poll.unattended, self._now())
         logger.debug("postroom: leases %d of %d partitions", len(poll.leases), poll.waiting)
-
-    async def _claim_before_poll(self) -> bool:
-        """After a commit, look first where a lease is held anyway; return whether that helped."""
-        woken = self._timer.woken and self._timer.due(self._now())
-        self._claimed_first = woken and not self._claimed_first and self.leases.are_most
-        if self._claimed_first:
-            self._plan.look_into(self.leases.by_partition)
-            await self._claim()
-        return self._claimed_first and bool(self._order.sendable)
 
     async def _claim(self) -> None:
         """Read more records, evenly from the partitions."""
@@ -252,6 +255,7 @@ class Loop:
         times = [now + 60, self._stop_at]
         if self._delivering or self._order.held:
             times.append(self._timer.next_poll)
+            times += self._plan.full_claims_after(now)
         if self._delivery.outcomes:
             times.append(self._delivery.settle_at)
         if self.publisher_breaker.due():  # since this turn began: what it asked may have taken long

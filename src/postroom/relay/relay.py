@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Set
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Self
@@ -125,7 +125,8 @@ class OutboxRelay:
             if not loop.stopping:
                 cleaner = clean_regularly(loop.store, self._clock, self.settings.retention)
                 engine, channel = self._own_engine(), self.settings.listen
-                async with listening(engine, channel, loop.wake, self._clock):
+                table = self.outbox.tables.records.fullname
+                async with listening(engine, channel, table, loop.wake, self._clock):
                     await self._run_loop(loop, cleaner, self._reopen_publisher(loop))
         except Exception as error:
             self._failure = error_text(error)
@@ -171,11 +172,11 @@ class OutboxRelay:
             self._loop.stop()
             await self._ended.wait()
 
-    def wake(self) -> None:
-        """Have it look for records now. May be called from any thread."""
+    def wake(self, partitions: Set[int] | None = None) -> None:
+        """Have it look for records now, in all partitions or some. Any thread may call this."""
         loop = self._loop
         if loop is not None and not self._event_loop.is_closed():
-            self._event_loop.call_soon_threadsafe(loop.wake)
+            self._event_loop.call_soon_threadsafe(loop.wake, partitions)
 
     def _store(self, engine: AsyncEngine, *, keep_connections: bool = False) -> Store:
         return Store(

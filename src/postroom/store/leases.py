@@ -121,14 +121,22 @@ class Leases:
         busy: Collection[int] = (),
         surplus: Collection[int] = (),
         take: bool = True,
+        all_if_alone: bool = False,
     ) -> Poll:
         """Renew the leases of partitions with work, release the others, take a fair share.
 
         Keeps `busy` partitions, and releases the idle ones of `surplus`. Without `take`, everything
-        that is not busy is released.
+        that is not busy is released. With `all_if_alone`, a worker that is alone takes all
+        partitions when one has work: it can then claim the next commit without a poll.
         """
         look = partial(
-            self._look_at, worker=worker, lease=lease, busy=busy, surplus=surplus, take=take
+            self._look_at,
+            worker=worker,
+            lease=lease,
+            busy=busy,
+            surplus=surplus,
+            take=take,
+            all_if_alone=all_if_alone,
         )
         if not self.database.sql.shares_work:  # most looks find nothing to do: no file is locked
             async with self.database.transaction(snapshot=True) as run:
@@ -152,10 +160,11 @@ class Leases:
         busy: Collection[int],
         surplus: Collection[int],
         take: bool,
+        all_if_alone: bool,
     ) -> "Decision":
         numbers = self.database.sql.numbers(busy)
         rows = await run(self._look, busy=numbers, **_values(worker, lease))
-        return decide(rows, worker, busy, surplus, take=take)
+        return decide(rows, worker, busy, surplus, take=take, all_if_alone=all_if_alone)
 
     async def _write(
         self, run: Run, worker: str, lease: timedelta, wanted: "Decision"
@@ -235,12 +244,15 @@ def decide(
     surplus: Collection[int],
     *,
     take: bool,
+    all_if_alone: bool = False,
 ) -> Decision:
     """Decide from a look at all partitions. What has run out is taken in addition to the share."""
     with_work = {row.partition for row in rows if row.has_work}
     mine = {row.partition for row in rows if row.worker == worker}
-    wanted = (with_work - set(surplus) if take else set()) | set(busy)
     others = rows[0].others if rows else 0
+    takes_all = all_if_alone and with_work and not others
+    served = {row.partition for row in rows} if takes_all else with_work
+    wanted = (served - set(surplus) if take else set()) | set(busy)
     share = ceil(len(with_work) / (1 + others)) if others else PARTITIONS
     expired = [row for row in rows if row.has_work and row.is_expired and row.worker != worker]
     due = [row.due_in for row in rows if row.due_in is not None]
@@ -248,7 +260,7 @@ def decide(
         with_work=with_work,
         keep=mine & wanted,
         release=mine - wanted,
-        take=with_work - mine if take else set(),
+        take=served - mine if take else set(),
         room=max(0, share - len(mine & wanted)) + len(expired),
         poll=Poll(
             waiting=len(with_work),

@@ -63,6 +63,8 @@ class FakeStore:
         """Whether the database is unavailable."""
         self.takes: dict[str, float] = {}
         """Seconds that a method takes."""
+        self.after_look: Callable[[], object] = lambda: None
+        """Is called at the end of a poll."""
         self.clock = clock
         self._due: dict[int, float] = {}
         self._errors: dict[str, list[Callable[[], Exception]]] = {}
@@ -117,11 +119,13 @@ class FakeStore:
         busy: Collection[int] = (),
         surplus: Collection[int] = (),
         take: bool = True,
+        all_if_alone: bool = False,
     ) -> Poll:
         await self._call("poll", busy=set(busy), surplus=set(surplus), take=take)
         waiting = {row.partition for row in self.rows.values() if self._is_ready(row)}
         wanted = waiting - self.others - set(surplus) if take else set()
         self.leased = wanted | set(busy)
+        self.after_look()
         due = [at - self.clock.now for at in self._due.values() if at > self.clock.now]
         return Poll(
             leases=tuple(self.lease_of(each) for each in sorted(self.leased)),

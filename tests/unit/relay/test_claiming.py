@@ -235,8 +235,10 @@ def test_there_is_something_to_deliver_while_records_are_held_or_partitions_have
 def test_partitions_with_records_are_kept_for_a_while() -> None:
     planner = Planner(1, 2)
     planner.leases.limit(64, lambda _: 0)
+    planner.claimed(partitions={1, 2})
+    assert planner.leases.lingering(101) == set()
     planner.claimed(record(1), partitions={1, 2})
-    assert planner.leases.lingering(101) == {1}
+    assert planner.leases.lingering(101) == {1, 2}
 
 
 # -- hot keys

@@ -123,38 +123,19 @@ def test_all_can_be_released(leases: HeldLeases) -> None:
     assert not leases.holds(record(1))
 
 
-def test_a_lease_is_kept_for_a_while_after_a_record_of_its_partition(leases: HeldLeases) -> None:
+def test_leases_are_kept_for_a_while_after_a_record(leases: HeldLeases) -> None:
     leases.limit(PARTITIONS, lambda partition: partition)  # there is no other worker
-    leases.served([1, 2, 99], now=100)
-    leases.served([2], now=103)
+    leases.served(now=100)
+    leases.served(now=103)
 
-    assert leases.lingering(now=100 + LINGER - 0.1) == {1, 2}
-    assert leases.lingering(now=100 + LINGER) == {2}
+    assert leases.lingering(now=103 + LINGER - 0.1) == {1, 2, 3}
     assert leases.lingering(now=103 + LINGER) == set()
 
 
 def test_with_other_workers_nothing_lingers(leases: HeldLeases) -> None:
-    leases.served([1, 2, 3], now=100)
+    leases.served(now=100)
     assert leases.lingering(now=101) == set()  # it does not know yet whether there are others
 
     leases.limit(PARTITIONS // 2, lambda partition: partition)
 
     assert leases.lingering(now=101) == set()
-
-
-@pytest.mark.parametrize(
-    ("held", "share", "most"),
-    [
-        (PARTITIONS // 2, PARTITIONS, True),
-        (PARTITIONS // 2 - 1, PARTITIONS, False),
-        (PARTITIONS, PARTITIONS // 2, False),
-    ],
-    ids=["half of them", "fewer", "with other workers"],
-)
-def test_most_is_half_of_all_partitions_when_there_is_no_other_worker(
-    held: int, share: int, most: bool
-) -> None:
-    leases = HeldLeases(SECONDS)
-    leases.polled([lease(each) for each in range(held)], asked_at=100)
-    leases.limit(share, lambda partition: partition)
-    assert leases.are_most is most

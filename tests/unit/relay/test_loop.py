@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from postroom.publishers.base import Refused
-from postroom.record import PARTITIONS, ClaimedRecord
+from postroom.record import ClaimedRecord
 from postroom.relay.retry import RetrySchedule
 from postroom.store.base import Lease, Unattended, Verdict
 from tests.unit.relay.bench import CAPACITY, Bench
@@ -236,29 +236,50 @@ async def test_a_claim_that_finds_nothing_makes_it_poll_again_but_only_once_in_a
     assert (bench.at(2), bench.at(3)) == (["poll", "claim"], ["poll", "claim"])
 
 
-async def test_after_a_commit_it_claims_first_if_it_holds_most_partitions() -> None:
+async def test_a_commit_in_partitions_that_it_leases_is_claimed_without_a_poll() -> None:
     bench = Bench()
-    for partition in range(PARTITIONS):
-        bench.store.put(partition + 1, partition=partition)
+    bench.store.put(1, partition=7)
+    bench.store.put(2, partition=9)
     bench.clock.at(2.5, lambda: bench.store.put(1000, partition=7))
-    bench.clock.at(2.5, lambda: bench.store.takes.update(poll=0.5))
-    bench.clock.at(2.5, bench.loop.wake)
-    sent: list[int] = []
-    bench.clock.at(2.6, lambda: sent.extend(bench.publisher.sent))
-    await bench.run(4)
-    assert bench.at(2.5)[:2] == ["claim", "poll"]
-    assert 1000 in sent  # while it still polled
+    bench.clock.at(2.5, lambda: bench.loop.wake({7}))
+    await bench.run(2.9)
+    assert bench.at(2.5) == ["claim", "settle"]
+    assert bench.store.named("claim")[-1].values["tokens"].keys() == {7}
+    assert bench.publisher.sent == [1, 2, 1000]
 
 
-async def test_a_commit_in_a_partition_that_it_does_not_hold_is_found_by_a_poll() -> None:
+async def test_a_commit_in_a_partition_that_it_does_not_lease_is_found_by_a_poll() -> None:
     bench = Bench()
-    for partition in range(PARTITIONS - 1):
-        bench.store.put(partition + 1, partition=partition)
-    bench.clock.at(2.5, lambda: bench.store.put(1000, partition=PARTITIONS - 1))
-    bench.clock.at(2.5, bench.loop.wake)
+    bench.store.put(1, partition=7)
+    bench.clock.at(2.5, lambda: bench.store.put(1000, partition=8))
+    bench.clock.at(2.5, lambda: bench.loop.wake({7, 8}))
     await bench.run(2.6)
-    assert bench.at(2.5)[:3] == ["claim", "poll", "claim"]
+    assert bench.at(2.5)[:2] == ["poll", "claim"]
     assert 1000 in bench.publisher.sent
+
+
+async def test_a_commit_while_its_lease_is_given_up_is_found_by_another_poll() -> None:
+    bench = Bench()
+    bench.store.put(1, partition=7)
+
+    def commit_late() -> None:
+        if 7 not in bench.store.leased and 1000 not in bench.store.rows:
+            bench.store.put(1000, partition=7)
+            bench.loop.wake({7})
+
+    bench.store.after_look = commit_late
+    await bench.run(12)
+    assert 1000 in bench.publisher.sent
+
+
+async def test_a_commit_soon_after_a_full_claim_is_fully_claimed_when_that_is_possible() -> None:
+    bench = Bench()
+    bench.store.put(100, partition=7)
+    bench.store.takes.update(claim=0.05)  # so that a full claim is due half a second later
+    bench.clock.at(1.2, lambda: bench.store.put(50, partition=7))  # below the floor
+    bench.clock.at(1.2, lambda: bench.loop.wake({7}))
+    await bench.run(1.95)
+    assert 50 in bench.publisher.sent
 
 
 # -- records that are not delivered

@@ -53,6 +53,20 @@ def test_a_worker_that_is_alone_wants_everything_that_has_work() -> None:
     assert decision.room >= 2
 
 
+def test_a_worker_that_is_alone_may_take_all_partitions_when_one_has_work() -> None:
+    decision = decide(look(work=[1], ann=[1, 2]), "ann", (), (), take=True, all_if_alone=True)
+    everything = set(range(PARTITIONS))
+    assert (decision.keep, decision.take) == ({1, 2}, everything - {1, 2})
+    assert decision.room >= PARTITIONS - 2
+
+
+@pytest.mark.parametrize(("work", "others"), [([], 0), ([1], 1)], ids=["no work", "not alone"])
+def test_otherwise_it_takes_what_has_work(work: list[int], others: int) -> None:
+    found = look(work=work, ann=[2], others=others)
+    decision = decide(found, "ann", (), (), take=True, all_if_alone=True)
+    assert (decision.take, decision.release) == (set(work), {2})
+
+
 def test_workers_divide_the_partitions_with_work_and_round_up() -> None:
     decision = for_ann(look(work=range(7), others=1))
     assert (decision.poll.share, decision.room) == (4, 4)
