@@ -54,7 +54,7 @@ def test_a_worker_that_is_alone_wants_everything_that_has_work() -> None:
 
 
 def test_a_worker_that_is_alone_may_take_all_partitions_when_one_has_work() -> None:
-    decision = decide(look(work=[1], ann=[1, 2]), "ann", (), (), take=True, all_if_alone=True)
+    decision = decide(look(work=[1], ann=[1, 2]), ANN, (), (), take=True, all_if_alone=True)
     everything = set(range(PARTITIONS))
     assert (decision.keep, decision.take) == ({1, 2}, everything - {1, 2})
     assert decision.room >= PARTITIONS - 2
@@ -63,7 +63,7 @@ def test_a_worker_that_is_alone_may_take_all_partitions_when_one_has_work() -> N
 @pytest.mark.parametrize(("work", "others"), [([], 0), ([1], 1)], ids=["no work", "not alone"])
 def test_otherwise_it_takes_what_has_work(work: list[int], others: int) -> None:
     found = look(work=work, ann=[2], others=others)
-    decision = decide(found, "ann", (), (), take=True, all_if_alone=True)
+    decision = decide(found, ANN, (), (), take=True, all_if_alone=True)
     assert (decision.take, decision.release) == (set(work), {2})
 
 
