@@ -81,9 +81,13 @@ class Delivery:
         if self.closed or self.breaker.state == "open":
             return
         now = self.clock.monotonic()
+        usable = self.leases.usable(now).items()
+        tokens = {
+            partition: token for partition, token in usable if self.poison.may_send(partition)
+        }
 
         def allowed(record: HeldRecord) -> bool:
-            return self.leases.covers(record, now) and self.poison.may_send(record)
+            return tokens.get(record.partition) == record.token
 
         choices = filter(allowed, self.order.sendable)
         if self.breaker.state == "half_open":
@@ -188,7 +192,7 @@ class Delivery:
                 lost[record] = answer
             else:
                 self._answer(record, answer)
-        known = [each for each in records if each not in lost]
+        known = [each for each in records if each not in lost] if lost else records
         self.poison.answered(known)
         if self._probes and not self._probes.isdisjoint(each.position for each in known):
             self.breaker.reset()
@@ -227,8 +231,10 @@ class Delivery:
         settlement = settlement_of(outcomes, self.settings)
         if not outcomes:
             return settlement
-        for each in settlement.delivered:  # a new holder of the lease may have blocked its key
-            each.blocks_key |= not self.leases.covers(each, now)
+        tokens = self.leases.usable(now)
+        for each in settlement.delivered:
+            if tokens.get(each.partition) != each.token:
+                each.blocks_key = True  # a new holder of the lease may have blocked its key
         written = await self.store.settlements.settle(settlement)
         for record in outcomes:
             del self.outcomes[record]

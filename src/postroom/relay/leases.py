@@ -67,10 +67,14 @@ class HeldLeases:
         lease = self.by_partition.get(record.partition)
         return lease is not None and lease.token == record.token
 
-    def claimable(self, now: float) -> dict[int, int]:
-        """Return the partitions to claim from, with their tokens."""
+    def usable(self, now: float) -> dict[int, int]:
+        """Return the partitions whose records may be sent, with the tokens of their leases."""
         return {
             partition: lease.token
             for partition, lease in self.by_partition.items()
-            if partition not in self.surplus and now < self._deadlines[partition]
+            if now < self._deadlines[partition]
         }
+
+    def claimable(self, now: float) -> dict[int, int]:
+        """Return the partitions to claim from, with the tokens of their leases."""
+        return {p: token for p, token in self.usable(now).items() if p not in self.surplus}

@@ -38,17 +38,20 @@ def decide(held: HeldRecord, outcome: Refused | Postponed, settings: RelaySettin
 
 def settlement_of(outcomes: Mapping[HeldRecord, Outcome], settings: RelaySettings) -> Settlement:
     """Return what to write about the outcomes of deliveries."""
-    settlement = Settlement()
-    for record, outcome in outcomes.items():
-        if isinstance(outcome, Delivered):
-            settlement.delivered.append(record)
-        else:
-            settlement.attempts.append(decide(record, outcome, settings))
-    return settlement
+    return Settlement(
+        delivered=[each for each, outcome in outcomes.items() if isinstance(outcome, Delivered)],
+        attempts=[
+            decide(each, outcome, settings)
+            for each, outcome in outcomes.items()
+            if not isinstance(outcome, Delivered)
+        ],
+    )
 
 
 def refusal_before_delivery(held: HeldRecord, schedule: RetrySchedule) -> Refused | None:
     """Return why a record is not even to be sent: a bad row, or a limit reached before."""
+    if held.fault is None and not held.record.retry_count:  # nearly always
+        return None
     if held.fault is not None:
         return Refused(f"its row cannot be read as a record: {held.fault}", permanent=True)
     if _is_at_limit(held, schedule):

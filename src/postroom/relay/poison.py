@@ -99,9 +99,9 @@ class Poison:
             self._left[partition] = 2 * share
         self._log_change()
 
-    def may_send(self, record: HeldRecord) -> bool:
-        """Return whether a record may be sent as usual, beside others."""
-        return self._alone is None and record.partition not in self._left
+    def may_send(self, partition: int) -> bool:
+        """Return whether the records of a partition may be sent as usual, beside others."""
+        return self._alone is None and partition not in self._left
 
     def choose(
         self, order: KeyOrder, leases: HeldLeases, room: int, now: float = 0.0

@@ -29,7 +29,8 @@ async def publish(publisher: Publisher, records: Sequence[HeldRecord]) -> Sequen
         logger.exception("postroom: the publisher failed")
         problem = f"the publisher raised {error!r}"
     else:
-        if len(answers) == len(records) and all(isinstance(each, ANSWERS) for each in answers):
+        kinds = set(map(type, answers))
+        if len(answers) == len(records) and all(issubclass(each, ANSWERS) for each in kinds):
             return answers
         problem = (
             f"the publisher gave {len(answers)} answers for {len(records)} records, and each has"

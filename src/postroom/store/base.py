@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from postroom.record import PARTITIONS, ClaimedRecord, Key
+from postroom.record import PARTITIONS, ClaimedRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,8 @@ class HeldRecord:
         self.token = token
         self.fault = fault
         self.blocks_key = False
-        self.position = record.position
-        self.partition = record.partition
-        self.key: Key | None = record.key
+        self.position, self.partition = record.position, record.partition
+        self.key = record.key
 
     def __repr__(self) -> str:
         return f"HeldRecord({self.record})"

@@ -14,6 +14,8 @@ from postroom.store.blocked_keys import BlockedKeys
 from postroom.store.key_order import divide
 from postroom.store.rows import (
     ANY_BLOCKED,
+    PARTITION,
+    POSITION,
     STATUS,
     WAS_DUE,
     columns,
@@ -77,29 +79,23 @@ class Claims:
             depth=depth,
             held=self.database.sql.numbers(held),
         )
+        # By position, each once: a bad row may be ready and due.
+        found = [row for _, row in sorted({row[POSITION]: row for row in rows}.items())]
         typed = self.database.sql.typed
-        records, was_due, done, counts, reached = [], set(), [], Counter[int](), {}
-        last = 0
-        for row in sorted(rows, key=itemgetter(0)):
-            position, partition = row[0], row[1]
-            if position == last:  # a bad row may be ready and due
-                continue
-            last = position
-            counts[partition] += 1
-            if row[WAS_DUE]:
-                was_due.add(position)
-            else:
-                reached[partition] = position
-            if row[STATUS] == PENDING:
-                records.append(to_record(row, tokens[partition], typed=typed))
-            else:
-                done.append(position)
-        passing, followers = divide(records, was_due, blocked)
+        pending = [row for row in found if row[STATUS] == PENDING]
+        records = [to_record(row, tokens[row[PARTITION]], typed=typed) for row in pending]
+        done = [row[POSITION] for row in found if row[STATUS] != PENDING]
+        was_due = {row[POSITION] for row in found if row[WAS_DUE]}
+        passing, followers = divide(records, was_due, blocked) if blocked else (records, [])
         if done or followers:
             await self._set_aside(done, followers)
+        counts = Counter(map(itemgetter(PARTITION), found))
         full = {partition for partition, count in counts.items() if count >= depth}
-        more = full | {each.partition for each in followers}
-        return Claim(records=tuple(passing), more=frozenset(more), reached=reached)
+        return Claim(
+            records=tuple(passing),
+            more=frozenset(full | {each.partition for each in followers}),
+            reached={row[PARTITION]: row[POSITION] for row in found if not row[WAS_DUE]},
+        )
 
     async def _read(self, **values: Any) -> tuple[Sequence[Any], dict[Key, int]]:
         """Read rows, and which of their keys are blocked at the same moment."""

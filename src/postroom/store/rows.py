@@ -19,6 +19,7 @@ MAX_REASON: Final = 4000
 
 RECORD: Final = ClaimedRecord._fields[:-1]
 """The columns that are read as they are; then come the headers, as text, and the rest."""
+POSITION, PARTITION = RECORD.index("position"), RECORD.index("partition")
 HEADERS, STATUS, ANY_BLOCKED, WAS_DUE = range(len(RECORD), len(RECORD) + 4)
 """Whether any key is blocked at all spares most claims a second statement. `was_due`: whether the
 record had to wait for its time."""
@@ -42,7 +43,8 @@ def to_record(row: Sequence[Any], token: int, *, typed: bool) -> HeldRecord:
     """Read a row of a claim; `typed` if the database lets no column hold anything else."""
     is_good = typed and row[OCCURRED_AT] is not None and row[CREATED_AT] is not None
     if is_good and row[HEADERS] == "{}":  # nearly always
-        return HeldRecord(ClaimedRecord._make((*row[:HEADERS], NO_HEADERS)), token)
+        values = (*row[:HEADERS], NO_HEADERS)
+        return HeldRecord(tuple.__new__(ClaimedRecord, values), token)  # half the time of _make
     return _read_carefully(row, token, NEVER_SURE if typed else READERS)
 
 

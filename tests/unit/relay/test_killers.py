@@ -105,7 +105,9 @@ class Process:
                 self.in_flight.append(each)
 
     def send(self) -> None:
-        self.in_flight += self.order.take(self.room, self.poison.may_send)
+        self.in_flight += self.order.take(
+            self.room, lambda each: self.poison.may_send(each.partition)
+        )
 
     def end_a_delivery(self) -> bool:
         """End a delivery; return whether the process survives that."""

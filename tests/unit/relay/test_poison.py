@@ -196,15 +196,15 @@ def test_sending_one_by_one_begins_with_the_second_crash(crashes: int, one_by_on
     worker = Worker(lease(crashes=crashes))
     worker.hold(record(1))
     assert ONE_BY_ONE_AFTER == 2
-    assert worker.poison.may_send(record(1)) is not one_by_one
+    assert worker.poison.may_send(record(1).partition) is not one_by_one
     assert worker.choose() == ({1: 1} if one_by_one else {})
 
 
 def test_sending_one_by_one_is_about_the_partitions_whose_holders_died_and_no_others() -> None:
     worker = Worker(lease(1, crashes=2), lease(2, crashes=1))
     worker.hold(record(1, partition=1), record(2, partition=2))
-    assert not worker.poison.may_send(record(1, partition=1))
-    assert worker.poison.may_send(record(2, partition=2))
+    assert not worker.poison.may_send(record(1, partition=1).partition)
+    assert worker.poison.may_send(record(2, partition=2).partition)
     assert worker.choose() == {1: 1}
 
 
@@ -243,7 +243,7 @@ def test_sending_one_by_one_covers_twice_what_one_process_may_have_held_and_sixt
     worker.hold(*many(500))
     assert LEAST_COVERED == 8
     assert worker.count() == covered
-    assert worker.poison.may_send(record(1))
+    assert worker.poison.may_send(record(1).partition)
 
 
 def test_a_further_poll_does_not_start_the_count_again() -> None:
@@ -281,8 +281,8 @@ def test_sending_one_by_one_does_not_end_before_a_record_was_claimed() -> None:
 def test_sending_one_by_one_ends_when_the_workers_turn_out_to_be_alive() -> None:
     worker = Worker(lease(1), lease(2))
     worker.poll(lease(1, crashes=1), lease(2))
-    assert worker.poison.may_send(record(1, partition=1))
-    assert not worker.poison.may_send(record(2, partition=2))
+    assert worker.poison.may_send(record(1, partition=1).partition)
+    assert not worker.poison.may_send(record(2, partition=2).partition)
 
 
 def test_sending_one_by_one_that_begins_again_does_not_end_before_a_record_was_claimed() -> None:
@@ -298,8 +298,8 @@ def test_sending_one_by_one_that_begins_again_does_not_end_before_a_record_was_c
 def test_sending_one_by_one_ends_for_a_partition_that_is_not_leased_any_more() -> None:
     worker = Worker(lease(1), lease(2))
     worker.poll(lease(2))
-    assert worker.poison.may_send(record(1, partition=1))
-    assert not worker.poison.may_send(record(1, partition=2))
+    assert worker.poison.may_send(record(1, partition=1).partition)
+    assert not worker.poison.may_send(record(1, partition=2).partition)
 
 
 def test_a_record_that_comes_back_without_an_answer_is_not_blamed_but_sent_again() -> None:
@@ -375,7 +375,7 @@ def test_a_record_that_goes_alone_waits_a_few_seconds_for_long_deliveries_and_no
     worker.order.take(1)  # a delivery that takes long
     worker.hold(record(21, partition=2))
     assert worker.choose(10.0) == worker.choose(10.0 + ALONE_SECONDS - 0.1) == {}
-    assert not worker.poison.may_send(record(5, partition=3))
+    assert not worker.poison.may_send(record(5, partition=3).partition)
     assert worker.choose(10.0 + ALONE_SECONDS) == {21: 2}
 
 
@@ -384,9 +384,9 @@ def test_others_wait_a_few_seconds_for_a_long_delivery_that_goes_alone_and_no_mo
     worker.hold(record(1), record(11, partition=2))
     assert positions(worker.send()) == [1]
     assert worker.choose(ALONE_SECONDS - 0.1) == {}
-    assert not worker.poison.may_send(record(5, partition=3))
+    assert not worker.poison.may_send(record(5, partition=3).partition)
     assert worker.choose(ALONE_SECONDS) == {11: 1}
-    assert worker.poison.may_send(record(5, partition=3))
+    assert worker.poison.may_send(record(5, partition=3).partition)
 
 
 @pytest.mark.parametrize("max_crashes", [1, 2, 3, 5])
