@@ -81,10 +81,8 @@ class Delivery:
         if self.closed or self.breaker.state == "open":
             return
         now = self.clock.monotonic()
-        usable = self.leases.usable(now).items()
-        tokens = {
-            partition: token for partition, token in usable if self.poison.may_send(partition)
-        }
+        usable = self.leases.usable(now)
+        tokens = {each: usable[each] for each in usable if self.poison.may_send(each)}
 
         def allowed(record: HeldRecord) -> bool:
             return tokens.get(record.partition) == record.token
