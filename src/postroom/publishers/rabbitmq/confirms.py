@@ -55,8 +55,11 @@ class Parcel:
         """Set the outcome, and count it for the `deliver` that waits for it."""
         self.outcome = outcome
         self.in_flight = False
-        if self.batch is not None:
-            self.batch.answered()
+        batch = self.batch
+        if batch is not None:
+            batch.missing -= 1
+            if not batch.missing:
+                batch.woken.set()
 
 
 class Batch:
@@ -64,25 +67,20 @@ class Batch:
 
     def __init__(self, parcels: Sequence[Parcel]) -> None:
         self.woken = asyncio.Event()
-        self._missing = 0
+        self.missing = 0
+        """How many of them have no answer."""
         for parcel in parcels:
             if parcel.outcome is None:
                 parcel.batch = self
-                self._missing += 1
-        if not self._missing:
+                self.missing += 1
+        if not self.missing:
             self.woken.set()
 
     async def complete(self) -> bool:
         """Wait for the last answer, or to be woken before it; tell whether all are answered."""
         await self.woken.wait()
         self.woken.clear()
-        return not self._missing
-
-    def answered(self) -> None:
-        """Note an answer; the last one wakes."""
-        self._missing -= 1
-        if not self._missing:
-            self.woken.set()
+        return not self.missing
 
 
 class ConfirmChannel(Channel):
@@ -123,7 +121,7 @@ class ConfirmChannel(Channel):
             if parcel.in_flight or parcel.outcome is not None or not self._encode(parcel, data):
                 continue
             gathered.append(parcel)
-            size += sum(map(len, parcel.message))
+            size += len(parcel.message[0]) + len(parcel.message[1])
             if size >= CHUNK:
                 self._write(gathered, data)
                 gathered, data, size = [], [], 0
