@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
+from uuid import UUID
 
 from pamqp import commands, header
 
@@ -12,37 +13,38 @@ from postroom.publishers.rabbitmq import frames
 from postroom.publishers.rabbitmq.channel import Channel, blocked
 from postroom.publishers.rabbitmq.closed import ClosedError
 from postroom.publishers.rabbitmq.connection import Connection
+from postroom.publishers.rabbitmq.routing import Destination
 
 CHUNK: Final = 256 * 1024
 """Bytes to gather before they are written."""
-REMEMBERED: Final = 10_000
 NACKED: Final = (
     "RabbitMQ did not take it: a queue is full (overflow=reject-publish), or could not store it"
 )
 
 
-Name = tuple[str, str, str]
-"""Of a parcel: the id of its message, exchange and routing key."""
+Name = tuple[UUID, Destination]
+"""Of a parcel: the id of its record, and where it goes."""
 
 
 class Parcel:
-    """One message to one exchange and routing key, and its outcome."""
+    """The message of one record to one destination, and its outcome."""
 
-    __slots__ = ("batch", "exchange", "message", "name", "outcome", "returned", "routing_key")
+    __slots__ = ("batch", "in_flight", "message", "outcome", "place", "record_id", "returned")
 
-    def __init__(self, message: frames.Message, exchange: str, routing_key: str) -> None:
+    def __init__(self, record_id: UUID, message: frames.Message, place: Destination) -> None:
+        self.record_id = record_id
         self.message = message
-        self.exchange = exchange
-        self.routing_key = routing_key
-        self.name: Name = (message.message_id, exchange, routing_key)
+        self.place = place
         self.outcome: Outcome | None = None
+        self.in_flight = False
+        """Whether it was sent, and the broker may still answer."""
         self.returned: str | None = None
         self.batch: Batch | None = None
 
     @property
-    def place(self) -> tuple[str, str]:
-        """Where it goes."""
-        return self.exchange, self.routing_key
+    def name(self) -> Name:
+        """What tells it from all others."""
+        return self.record_id, self.place
 
     def wake(self) -> None:
         """Wake the `deliver` that waits for it, answered or not."""
@@ -52,11 +54,12 @@ class Parcel:
     def answer(self, outcome: Outcome) -> None:
         """Set the outcome, and count it for the `deliver` that waits for it."""
         self.outcome = outcome
-        if self.batch is not None:
-            self.batch.answered()
-
-
-Known = dict[Name, Parcel]
+        self.in_flight = False
+        batch = self.batch
+        if batch is not None:
+            batch.missing -= 1
+            if not batch.missing:
+                batch.woken.set()
 
 
 class Batch:
@@ -64,39 +67,29 @@ class Batch:
 
     def __init__(self, parcels: Sequence[Parcel]) -> None:
         self.woken = asyncio.Event()
-        self._missing = 0
+        self.missing = 0
+        """How many of them have no answer."""
         for parcel in parcels:
             if parcel.outcome is None:
                 parcel.batch = self
-                self._missing += 1
-        if not self._missing:
+                self.missing += 1
+        if not self.missing:
             self.woken.set()
 
     async def complete(self) -> bool:
         """Wait for the last answer, or to be woken before it; tell whether all are answered."""
         await self.woken.wait()
         self.woken.clear()
-        return not self._missing
-
-    def answered(self) -> None:
-        """Note an answer; the last one wakes."""
-        self._missing -= 1
-        if not self._missing:
-            self.woken.set()
+        return not self.missing
 
 
 class ConfirmChannel(Channel):
-    """Publishes with confirms. What the broker has not yet answered is never sent twice.
+    """Publishes with confirms. A parcel in flight, on whichever channel, is never sent twice."""
 
-    `known` is shared by the channels of a publisher: the parcels in flight on any of them, and
-    those that were answered after `deliver` had stopped waiting.
-    """
-
-    def __init__(self, connection: Connection, known: Known) -> None:
+    def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self.answered = 0
         """How many answers there have been."""
-        self._known = known
         self._tags: dict[int, Parcel] = {}
         self._last_tag = 0
         self._lowest = 1
@@ -114,17 +107,10 @@ class ConfirmChannel(Channel):
         Raises ClosedError, Outage if the broker blocks, TimeoutError if answers take too long.
         """
         batch = Batch(parcels)
-        try:
-            async with asyncio.timeout(within):
-                await self._send(parcels)
-                while not await batch.complete():
-                    await self._send(parcels)  # what went by a channel that has been closed since
-        finally:
-            for parcel in parcels:
-                parcel.batch = None
-                if parcel.outcome is not None:
-                    self._known.pop(parcel.name, None)
-            self._prune()
+        async with asyncio.timeout(within):
+            await self._send(parcels)
+            while not await batch.complete():
+                await self._send(parcels)  # what went by a channel that has been closed since
 
     async def _send(self, parcels: Iterable[Parcel]) -> None:
         """Send those that are not in flight."""
@@ -132,11 +118,10 @@ class ConfirmChannel(Channel):
         data: list[bytes] = []
         size = 0
         for parcel in parcels:
-            if parcel.name in self._known or (encoded := self._encode(parcel)) is None:
+            if parcel.in_flight or parcel.outcome is not None or not self._encode(parcel, data):
                 continue
             gathered.append(parcel)
-            data.append(encoded)
-            size += len(encoded)
+            size += len(parcel.message[0]) + len(parcel.message[1])
             if size >= CHUNK:
                 self._write(gathered, data)
                 gathered, data, size = [], [], 0
@@ -150,34 +135,28 @@ class ConfirmChannel(Channel):
         if self.connection.blocked is not None:
             raise Outage(blocked(self.connection))
 
-    def _encode(self, parcel: Parcel) -> bytes | None:
-        if parcel.outcome is not None:
-            return None
+    def _encode(self, parcel: Parcel, data: list[bytes]) -> bool:
+        """Add the frames of a parcel to `data`, or refuse it."""
         try:
-            where = frames.publish(self.number, parcel.exchange, parcel.routing_key)
+            where = frames.publish(self.number, *parcel.place)
             what = frames.message(self.number, parcel.message, self.connection.frame_max)
-        except (UndeliverableError, UnicodeError, RecursionError) as error:
-            parcel.answer(Refused(f"it cannot be a message of AMQP: {error}", permanent=True))
-            return None
-        return b"".join((where, *what))
+        except (UndeliverableError, UnicodeError) as error:
+            parcel.answer(undeliverable(error))
+            return False
+        data.append(where)
+        data += what
+        return True
 
     def _write(self, parcels: Sequence[Parcel], data: Sequence[bytes]) -> None:
         """Write whole messages: tags count them in the order in which the broker sees them."""
         if not parcels:
             return
         self._check()
+        self.connection.write(b"".join(data))
         for parcel in parcels:
             self._last_tag += 1
-            parcel.returned = None
-            self._tags[self._last_tag] = self._known[parcel.name] = parcel
-        self.connection.write(b"".join(data))
-
-    def _prune(self) -> None:
-        """Forget the answers that came after `deliver` had stopped waiting, when there are many."""
-        if len(self._known) > REMEMBERED + len(self._tags):
-            answered = [name for name, each in self._known.items() if is_answer(each.outcome)]
-            for name in answered:
-                del self._known[name]
+            self._tags[self._last_tag] = parcel
+            parcel.in_flight = True
 
     # -- what the connection calls
 
@@ -190,7 +169,8 @@ class ConfirmChannel(Channel):
             parcel = self._tags.pop(each, None)
             if parcel is not None:
                 self.answered += 1
-                parcel.answer(_outcome(parcel, ack=ack))
+                usual = ack and parcel.returned is None
+                parcel.answer(DELIVERED if usual else _outcome(parcel, ack=ack))
         if multiple:
             self._lowest = max(self._lowest, tag + 1)
 
@@ -209,7 +189,7 @@ class ConfirmChannel(Channel):
         super().lose(error)
         lost, self._tags = self._tags, {}
         for parcel in lost.values():
-            self._known.pop(parcel.name, None)
+            parcel.in_flight, parcel.returned = False, None
             parcel.wake()
 
     def block(self) -> None:
@@ -222,11 +202,13 @@ class ConfirmChannel(Channel):
         back, self._return = self._return, None
         if back is None:
             return
-        name = (message_id or "", back.exchange or "", back.routing_key or "")
-        if name not in self._known:  # whose ack is then not to be believed?
+        name = (message_id, (back.exchange, back.routing_key))
+        sent = (each for each in self._tags.values() if (str(each.record_id), each.place) == name)
+        parcel = next(sent, None)
+        if parcel is None:  # whose ack is then not to be believed?
             never = f"the broker returned message {name}, which was never sent"
             raise ClosedError(0, never, connection=True)
-        self._known[name].returned = f"{back.reply_code} {back.reply_text}"
+        parcel.returned = f"{back.reply_code} {back.reply_text}"
 
 
 def is_answer(outcome: Outcome | None) -> bool:
@@ -234,13 +216,18 @@ def is_answer(outcome: Outcome | None) -> bool:
     return isinstance(outcome, Delivered | Refused)
 
 
-def _outcome(parcel: Parcel, *, ack: bool) -> Outcome:
+def undeliverable(error: Exception) -> Refused:
+    """Return the outcome of a record that AMQP cannot hold."""
+    return Refused(f"it cannot be a message of AMQP: {error}", permanent=True)
+
+
+def _outcome(parcel: Parcel, *, ack: bool) -> Refused:
+    """Return the outcome of a message that was refused, or came back before its ack."""
     if not ack:
         return Refused(NACKED)
-    if parcel.returned is None:
-        return DELIVERED
-    where = f"exchange `{parcel.exchange}`" if parcel.exchange else "the default exchange"
+    exchange, routing_key = parcel.place
+    where = f"exchange `{exchange}`" if exchange else "the default exchange"
     return Refused(
-        f"no queue takes routing key `{parcel.routing_key}` at {where} ({parcel.returned})."
+        f"no queue takes routing key `{routing_key}` at {where} ({parcel.returned})."
         " Bind a queue to it"
     )

@@ -1,33 +1,43 @@
 """A record as a message of RabbitMQ: what its consumers see."""
 
+import struct
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
-from postroom.publishers.rabbitmq.frames import Message
+from postroom.publishers.rabbitmq.frames import WORDS, Message, entries, short, text
 from postroom.record import ClaimedRecord
 
 CORRELATION: Final = "correlation_id"
 SHORT: Final = 255
-ROUTING: Final = frozenset({"CC", "BCC"})
-"""Headers that RabbitMQ sends messages elsewhere for: that is what routes are for."""
 CLOUD_EVENT: Final = "cloudEvents:"
 """What the headers of a CloudEvent begin with, in its binding for AMQP."""
+ROUTING: Final = frozenset({"CC", "BCC"})
+"""Headers that RabbitMQ sends messages elsewhere for: that is what routes are for."""
+SET_HERE: Final = frozenset(
+    {"aggregate_type", "aggregate_id", "event_type", "event_version", "position", "created_at"}
+)
+
+CONTENT: Final = struct.Struct(">HHQH17sI")
+"""Class 60, weight 0, size of the body, flags, content type, size of the headers."""
+CONTENT_TYPE, HEADERS, DELIVERY_MODE = 1 << 15, 1 << 13, 1 << 12
+CORRELATION_ID, MESSAGE_ID, TIMESTAMP, TYPE = 1 << 10, 1 << 7, 1 << 6, 1 << 5
+ALWAYS: Final = CONTENT_TYPE | HEADERS | DELIVERY_MODE | MESSAGE_ID | TIMESTAMP | TYPE
+JSON: Final = b"\x10application/json"
+PERSISTENT: Final = b"\x02"
+ID_AND_TIMESTAMP: Final = struct.Struct(">37pQ")
+POSITION, CREATED_AT, AGGREGATE_ID = b"\x08position", b"\x0acreated_at", b"\x0caggregate_id"
+POSITION_AND_TIME: Final = struct.Struct(">9scq11scI")
+"""The header `position`, and the header `created_at` up to the size of its text."""
 
 
 def plain_message(record: ClaimedRecord) -> Message:
     """Make the message of a record. Headers that postroom sets win over those of the same name.
 
-    Those that RabbitMQ would route by are left out.
+    Those that RabbitMQ would route by are left out. Raises UndeliverableError, UnicodeError or
+    RecursionError if AMQP cannot hold it.
     """
-    headers = {
-        **{name: value for name, value in record.headers.items() if name not in ROUTING},
-        "aggregate_type": record.aggregate_type,
-        "aggregate_id": record.aggregate_id,
-        "event_type": record.event_type,
-        "event_version": record.event_version,
-        "position": record.position,
-        "created_at": record.created_at.isoformat(),
-    }
-    return _message(record, headers)
+    return _message(record, _own_headers(record) if record.headers else None)
 
 
 def cloud_event(record: ClaimedRecord, source: str) -> Message:
@@ -46,18 +56,55 @@ def cloud_event(record: ClaimedRecord, source: str) -> Message:
         if isinstance(record.headers.get(name), str):
             attributes[name] = record.headers[name]
     prefixed = {f"{CLOUD_EVENT}{name}": value for name, value in attributes.items()}
-    message = plain_message(record)
-    return _message(record, {**message.headers, **prefixed})
+    return _message(record, {**_own_headers(record), **prefixed})
 
 
-def _message(record: ClaimedRecord, headers: dict[str, Any]) -> Message:
-    correlation = record.headers.get(CORRELATION)
-    fits = isinstance(correlation, str) and len(correlation.encode()) <= SHORT
-    return Message(
-        body=record.payload_json.encode(),
-        message_id=str(record.id),
-        type=record.event_type,
-        timestamp=record.occurred_at,
-        headers=headers,
-        correlation_id=correlation if fits else None,
+def _own_headers(record: ClaimedRecord) -> dict[str, Any]:
+    left_out = SET_HERE | ROUTING
+    return {name: value for name, value in record.headers.items() if name not in left_out}
+
+
+def _message(record: ClaimedRecord, headers: Mapping[str, Any] | None) -> Message:
+    """Encode a record, and headers beyond those that postroom sets. Every record comes by here."""
+    body = record.payload_json.encode()
+    same, event_type = _of_type(record.event_type, record.event_version, record.aggregate_type)
+    created_at, key = record.created_at.isoformat().encode(), record.aggregate_id
+    table = b"".join(
+        (
+            entries(headers) if headers else b"",
+            same,
+            POSITION_AND_TIME.pack(
+                POSITION, b"l", record.position, CREATED_AT, b"S", len(created_at)
+            ),
+            created_at,
+            AGGREGATE_ID,
+            b"V" if key is None else text(key),
+        )
     )
+    correlation_id = _correlation_id(headers) if headers else b""
+    flags = ALWAYS | CORRELATION_ID if correlation_id else ALWAYS
+    seconds = int(record.occurred_at.timestamp())
+    content = (
+        CONTENT.pack(60, 0, len(body), flags, JSON, len(table)),
+        table,
+        PERSISTENT,
+        correlation_id,
+        ID_AND_TIMESTAMP.pack(str(record.id).encode(), seconds if seconds > 0 else 0),
+        event_type,
+    )
+    return b"".join(content), body
+
+
+@lru_cache(maxsize=WORDS)
+def _of_type(event_type: str, version: int, aggregate_type: str | None) -> tuple[bytes, bytes]:
+    """Encode what the messages of an event type have in common: headers, and the type itself."""
+    same = {"event_type": event_type, "event_version": version, "aggregate_type": aggregate_type}
+    return entries(same), short(event_type, "its event type")
+
+
+def _correlation_id(headers: Mapping[str, Any]) -> bytes:
+    """Encode the correlation id as a property too, if it is a text that fits."""
+    told = headers.get(CORRELATION)
+    if isinstance(told, str) and len(told.encode()) <= SHORT:
+        return short(told, "its correlation id")
+    return b""

@@ -9,13 +9,13 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom.errors import Outage
+from postroom.errors import Outage, UndeliverableError
 from postroom.outbox import Outbox
 from postroom.publishers.base import DELIVERED, OutageWatcher, Outcome, Refused
 from postroom.publishers.rabbitmq.address import Address
 from postroom.publishers.rabbitmq.channel import blocked
 from postroom.publishers.rabbitmq.closed import ClosedError, connection_lost, loss
-from postroom.publishers.rabbitmq.confirms import Known, Parcel, is_answer
+from postroom.publishers.rabbitmq.confirms import Name, Parcel, is_answer, undeliverable
 from postroom.publishers.rabbitmq.connection import Connection
 from postroom.publishers.rabbitmq.declare import Inquiry, declare
 from postroom.publishers.rabbitmq.frames import Message
@@ -65,7 +65,8 @@ class RabbitMQPublisher:
         self._sender: Sender | None = None
         self._unused = False
         """Whether nothing has been sent since it was found to be all right."""
-        self._known: Known = {}
+        self._late: dict[Name, Parcel] = {}
+        """What was sent and not answered before `publish` stopped waiting."""
         self._doubtful: Doubtful = set()
         self._arrived: dict[UUID, set[Destination]] = {}
 
@@ -101,11 +102,16 @@ class RabbitMQPublisher:
         """Send the records and wait for what the broker says of each."""
         self._unused = False
         parcels = [self._parcels(record) for record in records]
+        all_parcels = [each for some in parcels for each in some]
         outage: Outage | None = None
         try:
-            await self._send([each for some in parcels for each in some])
+            await self._send(all_parcels)
         except Outage as error:
             outage = error
+        finally:
+            self._keep_late(all_parcels)
+        if not self._arrived and all(each.outcome is DELIVERED for each in all_parcels):
+            return [DELIVERED] * len(records)
         answers = [
             self._verdict(record, some, outage)
             for record, some in zip(records, parcels, strict=True)
@@ -127,7 +133,6 @@ class RabbitMQPublisher:
             connection,
             exchange=self.exchange,
             confirm_within=self._confirm_within,
-            known=self._known,
             doubtful=self._doubtful,
         )
 
@@ -159,22 +164,33 @@ class RabbitMQPublisher:
         """Make a parcel for each destination of a record; reuse those that are in flight."""
         try:
             message = self._message(record)
-            places = self._routing.destinations(record)
+        except (UndeliverableError, UnicodeError, RecursionError) as error:
+            return [_refused(record, undeliverable(error))]
+        try:
+            places: Sequence[Destination] = self._routing.destinations(record)
         except Exception as error:  # of a function that tells the routing key, say
             logger.exception("postroom: no message can be made of record %s", record.id)
-            refused = Parcel(Message.empty(str(record.id)), "", "")
-            refused.outcome = Refused(f"no message can be made of it: {error!r}")
-            return [refused]
-        arrived = self._arrived.get(record.id, ())
-        parcels = [Parcel(message, *place) for place in places if place not in arrived]
-        return [self._underway(parcel) for parcel in parcels]
+            return [_refused(record, Refused(f"no message can be made of it: {error!r}"))]
+        if self._arrived:
+            arrived = self._arrived.get(record.id, ())
+            places = [place for place in places if place not in arrived]
+        parcels = [Parcel(record.id, message, place) for place in places]
+        if self._late:
+            parcels = [self._underway(parcel) for parcel in parcels]
+        return parcels
 
     def _underway(self, parcel: Parcel) -> Parcel:
         """Return the parcel of that name that is in flight or was answered late; else this one."""
-        found = self._known.get(parcel.name, parcel)
-        if is_answer(found.outcome):
-            del self._known[parcel.name]
-        return found
+        late = self._late.pop(parcel.name, parcel)
+        return late if late.in_flight or is_answer(late.outcome) else parcel
+
+    def _keep_late(self, parcels: Sequence[Parcel]) -> None:
+        """Keep the parcels in flight, so that they are not sent again while an answer may come."""
+        for parcel in parcels:
+            if parcel.in_flight:
+                self._late[parcel.name] = parcel
+        if len(self._late) > REMEMBERED:
+            self._late = {name: each for name, each in self._late.items() if each.in_flight}
 
     async def _send(self, parcels: Sequence[Parcel]) -> None:
         if self._sender is not None:
@@ -199,7 +215,7 @@ class RabbitMQPublisher:
 
     def _note_arrivals(self, record: ClaimedRecord, parcels: Sequence[Parcel]) -> None:
         """Remember where a record has arrived, so that it is not sent there again."""
-        here = {Destination(*p.place) for p in parcels if p.outcome is DELIVERED}
+        here = {p.place for p in parcels if p.outcome is DELIVERED}
         self._arrived[record.id] = self._arrived.pop(record.id, set()) | here
         if len(self._arrived) > REMEMBERED:
             del self._arrived[next(iter(self._arrived))]
@@ -207,6 +223,13 @@ class RabbitMQPublisher:
 
 def _maker(source: str | None) -> Callable[[ClaimedRecord], Message]:
     return plain_message if source is None else partial(cloud_event, source=source)
+
+
+def _refused(record: ClaimedRecord, outcome: Refused) -> Parcel:
+    """Make the parcel of a record that cannot be sent."""
+    parcel = Parcel(record.id, (b"", b""), Destination("", ""))
+    parcel.outcome = outcome
+    return parcel
 
 
 def _missing(exchange: str, address: Address) -> str:

@@ -41,15 +41,22 @@ class Routing:
         self._exchange = exchange
         self._routes = {name: _several(name, route) for name, route in routes.items()}
         self._found: dict[str, tuple[Route, ...]] = {}
+        self._fixed: dict[str, tuple[Destination, ...]] = {}
+        """The destinations by event type, if they are the same for every record of it."""
 
     def destinations(self, record: ClaimedRecord) -> tuple[Destination, ...]:
         """Give every place that a record goes to, each once."""
+        fixed = self._fixed.get(record.event_type)
+        return self._ask(record) if fixed is None else fixed
+
+    def _ask(self, record: ClaimedRecord) -> tuple[Destination, ...]:
         routes = self._found.get(record.event_type)
         if routes is None:
             routes = self._found[record.event_type] = self._find(record.event_type)
-        if len(routes) == 1:
-            return (self._destination(routes[0], record),)
-        return tuple(dict.fromkeys(self._destination(route, record) for route in routes))
+        places = tuple(dict.fromkeys(self._destination(route, record) for route in routes))
+        if not any(callable(route.routing_key) for route in routes):
+            self._fixed[record.event_type] = places
+        return places
 
     def exchanges(self) -> Iterator[str]:
         """Give the exchanges that routes name, besides the publisher's own."""

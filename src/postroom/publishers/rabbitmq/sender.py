@@ -7,7 +7,7 @@ from postroom.errors import ConnectionLostError, Outage
 from postroom.publishers.base import Outcome, Postponed, Refused
 from postroom.publishers.rabbitmq.channel import blocked
 from postroom.publishers.rabbitmq.closed import ClosedError, connection_lost
-from postroom.publishers.rabbitmq.confirms import ConfirmChannel, Known, Parcel, is_answer
+from postroom.publishers.rabbitmq.confirms import ConfirmChannel, Parcel, is_answer
 from postroom.publishers.rabbitmq.connection import Connection
 from postroom.publishers.rabbitmq.declare import Inquiry
 from postroom.publishers.rabbitmq.routing import Destination
@@ -30,7 +30,7 @@ class Sender:
 
     - `exchange`: the publisher's own; if it is gone, no message can be sent
     - `confirm_within`: seconds that the broker may take to confirm a message
-    - `known`, `doubtful`: the publisher's; they outlive the connection
+    - `doubtful`: the publisher's; it outlives the connection
     """
 
     def __init__(
@@ -39,13 +39,11 @@ class Sender:
         *,
         exchange: str,
         confirm_within: float,
-        known: Known,
         doubtful: Doubtful,
     ) -> None:
         self.connection = connection
         self._exchange = exchange
         self._confirm_within = confirm_within
-        self._known = known
         self._doubtful = doubtful
         self._channel: ConfirmChannel | None = None
         self._opening = asyncio.Lock()
@@ -58,7 +56,7 @@ class Sender:
         """Return the shared channel; open another one if the broker has closed it."""
         async with self._opening:
             if self._channel is None or self._channel.closed is not None:
-                self._channel = await ConfirmChannel(self.connection, self._known).open()
+                self._channel = await ConfirmChannel(self.connection).open()
             return self._channel
 
     async def deliver(self, parcels: Sequence[Parcel]) -> None:
@@ -66,24 +64,24 @@ class Sender:
 
         Raises Outage if nothing can be sent, or the answers stay out.
         """
-        late = any(isinstance(parcel.outcome, Postponed) for parcel in parcels)
         self._refuse_too_large(parcels)
-        parcels = unanswered(parcels)
+        given, parcels = parcels, unanswered(parcels)
+        late = len(parcels) < len(given) and any(isinstance(p.outcome, Postponed) for p in given)
         if not parcels and not late:
             return
         self._check_connection()
-        doubtful = [parcel for parcel in parcels if self._doubts(parcel)]
+        sure, doubtful = self._divide(parcels)
         try:
             if late:  # answers are missing: does the broker respond at all?
                 async with Inquiry(self.connection) as inquiry:
                     await inquiry.exists(self._exchange)
-            await self._send_shared([each for each in parcels if each not in doubtful])
+            await self._send_shared(sure)
             await self._send_apart(doubtful)
         except ClosedError as error:
             raise connection_lost(self.connection.address, error) from error
         for parcel in doubtful:
             if is_answer(parcel.outcome):
-                self._doubtful -= {parcel.exchange, Destination(*parcel.place)}
+                self._doubtful -= {parcel.place.exchange, parcel.place}
 
     def _check_connection(self) -> None:
         if self.connection.lost is not None:
@@ -106,7 +104,7 @@ class Sender:
             return
         async with self._alone:
             if self._apart is None or self._apart.closed is not None:
-                self._apart = await ConfirmChannel(self.connection, self._known).open()
+                self._apart = await ConfirmChannel(self.connection).open()
             closed = await self._send(self._apart, parcels)
         if closed is None:
             return
@@ -148,10 +146,16 @@ class Sender:
 
     # -- finding the message for which a channel was closed
 
-    def _doubts(self, parcel: Parcel) -> bool:
-        """Tell whether the last message to that place closed a channel."""
-        doubtful = self._doubtful
-        return bool(doubtful) and (parcel.exchange in doubtful or parcel.place in doubtful)
+    def _divide(self, parcels: Sequence[Parcel]) -> tuple[Sequence[Parcel], Sequence[Parcel]]:
+        """Return the others, and those for whose destination the broker has closed a channel."""
+        if not self._doubtful:
+            return parcels, ()
+        sure: list[Parcel] = []
+        doubtful: list[Parcel] = []
+        for parcel in parcels:
+            doubts = self._doubtful & {parcel.place.exchange, parcel.place}
+            (doubtful if doubts else sure).append(parcel)
+        return sure, doubtful
 
     def _blame_named(self, parcels: Sequence[Parcel], error: ClosedError) -> bool:
         """Answer the parcels that the broker names in its error; tell whether there are any."""
@@ -173,11 +177,11 @@ class Sender:
         if error.code not in (NOT_FOUND, ACCESS_REFUSED):  # it may be about anything
             raise ConnectionLostError(f"RabbitMQ at {address} closed a channel: {error.reason}")
         if is_about_one_key(error):
-            self._doubtful.add(Destination(*parcel.place))
-        elif parcel.exchange == self._exchange:
+            self._doubtful.add(parcel.place)
+        elif parcel.place.exchange == self._exchange:
             raise Outage(f"RabbitMQ at {address}: {error.reason}")
         else:
-            self._doubtful.add(parcel.exchange)
+            self._doubtful.add(parcel.place.exchange)
         return Postponed(reason)
 
     def _refuse_too_large(self, parcels: Sequence[Parcel]) -> bool:
@@ -185,8 +189,8 @@ class Sender:
         limit = self._max_size
         if limit is None:
             return False
-        large = [each for each in unanswered(parcels) if len(each.message.body) > limit]
+        large = [each for each in unanswered(parcels) if len(each.message[1]) > limit]
         for parcel in large:
-            reason = f"its payload takes {len(parcel.message.body)} bytes, and RabbitMQ takes"
+            reason = f"its payload takes {len(parcel.message[1])} bytes, and RabbitMQ takes"
             parcel.answer(Refused(f"{reason} {limit} at most (max_message_size)", permanent=True))
         return bool(large)

@@ -36,7 +36,7 @@ def named_by(error: ClosedError, parcels: Sequence[Parcel]) -> list[Parcel]:
     if topic is not None:
         return [each for each in parcels if each.place == (topic["exchange"], topic["key"])]
     if exchange is not None:
-        return [each for each in parcels if each.exchange == exchange[1]]
+        return [each for each in parcels if each.place.exchange == exchange[1]]
     return []
 
 

@@ -9,10 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import body, commands, frame, header, heartbeat
 
+from postroom import UntypedEvent
 from postroom.errors import UndeliverableError
 from postroom.publishers.rabbitmq import frames
+from postroom.publishers.rabbitmq.message import SET_HERE, plain_message
+from postroom.record import ClaimedRecord
+from tests.support.claims import claimed
 
 LONG = 2**63
+EVENT = UntypedEvent(event_type="noted", payload={})
 
 
 def moment(seconds: int) -> datetime:
@@ -28,28 +33,28 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(shorts, inner, max_size=4),
     max_leaves=12,
 )
-messages = st.builds(
-    frames.Message,
-    body=st.binary(max_size=500),
-    message_id=shorts,
-    type=shorts,
-    timestamp=st.integers(0, 2**32 - 1).map(moment),  # pamqp takes later ones for milliseconds
-    headers=st.dictionaries(shorts, values, max_size=5),
-    content_type=shorts,
-    correlation_id=st.none() | shorts,
+own_headers = st.dictionaries(shorts, values, max_size=5) | st.fixed_dictionaries(
+    {"correlation_id": shorts}, optional={"position": scalars, "CC": scalars}
+)
+records = st.builds(
+    claimed,
+    st.just(EVENT),
+    position=st.integers(1, LONG - 1),
+    id=st.uuids(),
+    payload_json=st.text(max_size=500),
+    event_type=shorts,
+    event_version=st.integers(0, 2**31 - 1),
+    aggregate_type=st.none() | st.text(),
+    aggregate_id=st.none() | st.text(),
+    occurred_at=st.integers(0, 2**32 - 1).map(moment),  # pamqp takes later ones for milliseconds
+    created_at=st.integers(0, 2**32 - 1).map(moment) | st.datetimes(timezones=st.just(UTC)),
+    headers=own_headers,
 )
 channels = st.integers(1, 65535)
 
 
 def message(**values: Any) -> frames.Message:
-    told: dict[str, Any] = {
-        "body": b"{}",
-        "message_id": "1",
-        "type": "noted",
-        "timestamp": datetime(2026, 1, 5, tzinfo=UTC),
-        "headers": {},
-    }
-    return frames.Message(**told | values)
+    return plain_message(claimed(EVENT, **values))
 
 
 def as_amqp(value: Any) -> Any:
@@ -86,20 +91,24 @@ def alike(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-@given(sent=messages, channel=channels)
-def test_what_is_encoded_is_what_others_decode(sent: frames.Message, channel: int) -> None:
-    data = b"".join(frames.message(channel, sent, 128 * 1024))
+@given(sent=records, channel=channels)
+def test_what_is_encoded_is_what_others_decode(sent: ClaimedRecord, channel: int) -> None:
+    data = b"".join(frames.message(channel, plain_message(sent), 128 * 1024))
     (number, first), *rest = read(data)
     assert isinstance(first, header.ContentHeader)
     got = first.properties
     assert number == channel
-    assert first.body_size == len(sent.body)
-    assert (got.message_id, got.message_type) == (sent.message_id, sent.type)
-    assert (got.content_type, got.delivery_mode) == (sent.content_type, 2)
-    assert got.correlation_id == sent.correlation_id
-    assert got.timestamp == sent.timestamp.replace(microsecond=0)
-    assert alike(got.headers, as_amqp(dict(sent.headers)))
-    assert b"".join(each.value for _, each in rest) == sent.body
+    assert first.body_size == len(sent.payload_json.encode())
+    assert (got.message_id, got.message_type) == (str(sent.id), sent.event_type)
+    assert (got.content_type, got.delivery_mode) == ("application/json", 2)
+    correlation_id = sent.headers.get("correlation_id")
+    assert got.correlation_id == (correlation_id if isinstance(correlation_id, str) else None)
+    assert got.timestamp == sent.occurred_at.replace(microsecond=0)
+    own = {name: each for name, each in sent.headers.items() if name not in {"CC", "BCC"}}
+    set_here = {name: getattr(sent, name) for name in SET_HERE}
+    set_here["created_at"] = sent.created_at.isoformat()
+    assert alike(got.headers, as_amqp(own | set_here))
+    assert b"".join(each.value for _, each in rest) == sent.payload_json.encode()
 
 
 @given(exchange=names, routing_key=shorts, channel=channels)
@@ -112,21 +121,22 @@ def test_where_it_goes_is_encoded_and_that_it_comes_back(
     assert (got.mandatory, got.immediate) == (True, False)
 
 
-@given(sent=messages, room=st.integers(0, 100))
+@given(sent=records.map(plain_message), room=st.integers(0, 100))
 def test_a_body_is_split_over_frames_that_are_no_larger_than_agreed(
     sent: frames.Message, room: int
 ) -> None:
-    frame_max = frames.OVERHEAD + len(sent.content()) + room
+    content, payload = sent
+    frame_max = frames.OVERHEAD + len(content) + room
     data = b"".join(frames.message(1, sent, frame_max))
     _, *bodies = (received for _, received in read(data))
     assert all(isinstance(each, body.ContentBody) for each in bodies)
-    assert b"".join(each.value for each in bodies) == sent.body
+    assert b"".join(each.value for each in bodies) == payload
     assert all(0 < len(each.value) <= frame_max - frames.OVERHEAD for each in bodies)
-    assert len(bodies) == -(-len(sent.body) // (frame_max - frames.OVERHEAD))
+    assert len(bodies) == -(-len(payload) // (frame_max - frames.OVERHEAD))
 
 
 def test_an_empty_body_takes_no_frame() -> None:
-    [(_, only)] = read(b"".join(frames.message(1, message(body=b""), 4096)))
+    [(_, only)] = read(b"".join(frames.message(1, message(payload_json=""), 4096)))
     assert (type(only), only.body_size) == (header.ContentHeader, 0)
 
 
@@ -134,20 +144,17 @@ def test_headers_that_do_not_fit_a_frame_cannot_be_delivered() -> None:
     large = message(headers={"note": "x" * 5000})
     with pytest.raises(UndeliverableError, match=r"its headers take \d+ bytes.*takes 4088"):
         frames.message(1, large, 4096)
-    content = len(large.content())
-    assert frames.message(1, large, content + frames.OVERHEAD)
+    content, _ = large
+    assert frames.message(1, large, len(content) + frames.OVERHEAD)
     with pytest.raises(UndeliverableError):
-        frames.message(1, large, content + frames.OVERHEAD - 1)
+        frames.message(1, large, len(content) + frames.OVERHEAD - 1)
 
 
 @pytest.mark.parametrize(
     ("values", "what"),
     [
-        ({"type": "x" * 256}, "its event type has 256 bytes"),
-        ({"type": "ü" * 128}, "its event type has 256 bytes"),
-        ({"message_id": "x" * 300}, "its id has 300 bytes"),
-        ({"correlation_id": "x" * 256}, "its correlation id has 256"),
-        ({"content_type": "x" * 256}, "its content type has 256"),
+        ({"event_type": "x" * 256}, "its event type has 256 bytes"),
+        ({"event_type": "ü" * 128}, "its event type has 256 bytes"),
         ({"headers": {"h" * 256: 1}}, "the name of a header has 256"),
         ({"headers": {"deep": [{"h" * 256: 1}]}}, "the name of a header has 256"),
     ],
@@ -156,7 +163,7 @@ def test_a_text_that_amqp_has_no_room_for_cannot_be_delivered(
     values: dict[str, Any], what: str
 ) -> None:
     with pytest.raises(UndeliverableError, match=what):
-        frames.message(1, message(**values), 4096)
+        message(**values)
 
 
 @pytest.mark.parametrize("place", [("e" * 256, "key"), ("exchange", "k" * 256)])
@@ -167,11 +174,11 @@ def test_neither_can_a_place_whose_name_is_too_long(place: tuple[str, str]) -> N
 
 def test_255_bytes_fit() -> None:
     assert frames.publish(1, "e" * 255, "k" * 255)
-    assert frames.message(1, message(type="ü" * 127 + "x"), 4096)
+    assert frames.message(1, message(event_type="ü" * 127 + "x"), 4096)
 
 
 def test_a_time_before_1970_is_none_that_amqp_knows() -> None:
-    old = message(timestamp=datetime(1912, 6, 23, tzinfo=UTC))
+    old = message(occurred_at=datetime(1912, 6, 23, tzinfo=UTC))
     (_, first), *_ = read(b"".join(frames.message(1, old, 4096)))
     assert first.properties.timestamp == datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -1,14 +1,13 @@
 """What the broker's words, and its answers together, are taken to mean."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from postroom import Postponed, Refused
+from postroom.identity import uuid7
 from postroom.publishers.base import DELIVERED, Outcome
 from postroom.publishers.rabbitmq.closed import ClosedError
 from postroom.publishers.rabbitmq.confirms import Parcel
-from postroom.publishers.rabbitmq.frames import Message
+from postroom.publishers.rabbitmq.routing import Destination
 from postroom.publishers.rabbitmq.verdict import (
     is_about_one_key,
     named_by,
@@ -34,9 +33,7 @@ ONE_KEY = ClosedError(
 
 
 def parcel(exchange: str, routing_key: str = "x", outcome: Outcome | None = None) -> Parcel:
-    now = datetime.now(UTC)
-    message = Message(body=b"", message_id="1", type="x", timestamp=now, headers={})
-    made = Parcel(message, exchange, routing_key)
+    made = Parcel(uuid7(), (b"", b""), Destination(exchange, routing_key))
     made.outcome = outcome
     return made
 
