@@ -70,7 +70,8 @@ class ClaimPlan:
     @property
     def no_room_for(self) -> Set[int]:
         """The partitions that cannot be claimed from, because too many records are held."""
-        enough = self.batch_size if self.order.sendable else max(1, self.batch_size // 4)
+        batch = max(self.batch_size, self.capacity // 4)
+        enough = batch if self.order.sendable else max(1, batch // 4)
         return self._more if self.capacity - len(self.order.held) < enough else set()
 
     def partitions(self, now: float) -> dict[int, int]:

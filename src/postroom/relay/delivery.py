@@ -26,6 +26,8 @@ PROBE_PATIENCE = 1.0
 """Seconds to wait for the delivery that tries the publisher, before another one is sent."""
 CANCEL_WITHIN = 5.0
 """Seconds to wait for cancelled deliveries."""
+SETTLE_PAUSE = 0.02
+"""Seconds between two settlements at least, unless there is a batch to settle."""
 LOCK_PAUSE = 0.5
 """Seconds between two looks at records that another transaction has locked."""
 
@@ -56,6 +58,8 @@ class Delivery:
     bug: BaseException | None = None
     """What should not have happened in a delivery. The loop raises it."""
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _settled_at: float = 0.0
+    _planned: bool = False  # the loop waits for the next settlement
     _probes: set[int] = field(default_factory=set)  # sent since the publisher opened again
     _probe_until: float = 0.0
 
@@ -78,34 +82,47 @@ class Delivery:
 
     def send(self) -> None:
         """Send what may be sent, as far as there is room."""
+        for batch in self._batches():
+            self._start(batch)
+
+    def _batches(self) -> list[list[HeldRecord]]:
+        """Take what may be sent now, for a call of the publisher each."""
         if self.closed or self.breaker.state == "open":
-            return
+            return []
         now = self.clock.monotonic()
-        usable = self.leases.usable(now)
-        tokens = {each: usable[each] for each in usable if self.poison.may_send(each)}
+        tokens = self.leases.usable(now)
+        if self.poison.restricts:
+            tokens = {each: tokens[each] for each in tokens if self.poison.may_send(each)}
 
         def allowed(record: HeldRecord) -> bool:
             return tokens.get(record.partition) == record.token
 
         choices = filter(allowed, self.order.sendable)
         if self.breaker.state == "half_open":
-            self._send_probe(choices, now)
-        elif alone := self.poison.first_to_go_alone(choices):
-            if not self.busy:  # else it has to wait until nothing is in flight
-                self._send_alone(alone)
-        else:
-            size = self.publisher.max_batch
-            while batch := self.order.take(min(size, self.room), allowed):
-                self._start(batch)
+            return self._take_probe(choices, now)
+        if alone := self.poison.first_to_go_alone(choices):
+            # It has to wait until nothing is in flight.
+            return [] if self.order.in_flight else self._take_alone(alone)
+        batches, size = [], self.publisher.max_batch
+        while batch := self.order.take(min(size, self.room), allowed):
+            batches.append(batch)
+        return batches
 
-    def _send_probe(self, choices: Iterable[HeldRecord], now: float) -> None:
-        """Send one record to try the publisher; another one if that takes long."""
+    def _take_probe(self, choices: Iterable[HeldRecord], now: float) -> list[list[HeldRecord]]:
+        """Take one record to try the publisher; another one if that takes long."""
         if not self.room or (self._probing and now < self._probe_until):
-            return
+            return []
         record = self.poison.least_suspicious(choices)
-        if record is not None:
-            self._probe_until = now + PROBE_PATIENCE
-            self._send_alone(record)
+        if record is None:
+            return []
+        self._probe_until = now + PROBE_PATIENCE
+        self._probes.add(record.position)
+        return self._take_alone(record)
+
+    def _take_alone(self, record: HeldRecord) -> list[list[HeldRecord]]:
+        """Take one record for a call of its own."""
+        self.order.sent(record)
+        return [[record]]
 
     async def send_suspects(self, worker: str) -> None:
         """After crashes, send one record of a partition at a time, written down before."""
@@ -122,14 +139,35 @@ class Delivery:
         if chosen:
             for record in await self.store.leases.suspect(worker, chosen):
                 self.poison.sent(record, chosen[record], self.clock.monotonic())
-                self._send_alone(record)
-
-    def _send_alone(self, record: HeldRecord) -> None:
-        """Send one record in a call of its own."""
-        self.order.sent(record)
-        self._start([record])
+                if self.breaker.state == "half_open":
+                    self._probes.add(record.position)
+                [alone] = self._take_alone(record)
+                self._start(alone)
 
     def _start(self, batch: Sequence[HeldRecord]) -> None:
+        task = asyncio.create_task(self._deliver(batch))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    async def _deliver(self, batch: Sequence[HeldRecord]) -> None:
+        """Deliver records, then the next ones at once, before anything is settled."""
+        while batch:
+            good = self._without_refused(batch)
+            try:
+                answers = await publish(self.publisher, good) if good else ()
+            except asyncio.CancelledError:
+                for each in good:
+                    self.order.returned(each)
+                raise
+            self._answered(good, answers)
+            batch, *others = self._batches() or [[]]
+            for other in others:
+                self._start(other)
+            if not self._is_expected():
+                self.changed()
+
+    def _without_refused(self, batch: Sequence[HeldRecord]) -> Sequence[HeldRecord]:
+        """Refuse the records that are not even to be sent; return the others."""
         good = []
         for each in batch:
             refused = refusal_before_delivery(each, self.settings.retry)
@@ -137,31 +175,18 @@ class Delivery:
                 good.append(each)
             else:
                 self._answer(each, refused)
-        if self.breaker.state == "half_open":
-            self._probes.update(each.position for each in good)
-        if good:
-            task = asyncio.create_task(self._deliver(good))
-            self._tasks.add(task)
-            task.add_done_callback(self._done)
-        else:
-            self.changed()
+        return good
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        """Send the next records of the keys at once, before anything is settled."""
         self._tasks.discard(task)
         if not task.cancelled():
             self.bug = self.bug or task.exception()
-            self.send()
         self.changed()
 
-    async def _deliver(self, records: Sequence[HeldRecord]) -> None:
-        try:
-            answers = await publish(self.publisher, records)
-        except asyncio.CancelledError:
-            for each in records:
-                self.order.returned(each)
-            raise
-        self._answered(records, answers)
+    def _is_expected(self) -> bool:
+        """Return whether the loop will come to settle by itself, and has nothing to do before."""
+        few = len(self.order.in_flight) and len(self.outcomes) < self.settings.batch_size
+        return bool(few and self._planned and not self.poison.one_by_one)
 
     async def cancel(self) -> None:
         """Cancel what is in flight: it counts as not delivered."""
@@ -216,9 +241,20 @@ class Delivery:
     def to_settle(self, now: float) -> dict[HeldRecord, Outcome]:
         """Return the outcomes that can be settled now."""
         if not self.locked:
-            return self.outcomes.copy() if now >= self.settle_at else {}
+            few = self.order.in_flight and len(self.outcomes) < self.settings.batch_size
+            wait_until = self._next_settlement if few else self.settle_at
+            return self.outcomes.copy() if now >= wait_until else {}
         free = self.outcomes.items()
         return {record: outcome for record, outcome in free if record.position not in self.locked}
+
+    @property
+    def _next_settlement(self) -> float:
+        return max(self.settle_at, self._settled_at + SETTLE_PAUSE)
+
+    def plan_settlement(self) -> float:
+        """Return when to settle, if there is not a batch to settle or nothing in flight before."""
+        self._planned = True
+        return self._next_settlement
 
     async def settle(self) -> Settlement:
         """Write the outcomes that can be settled, and return them. If that fails, they are kept."""
@@ -233,7 +269,9 @@ class Delivery:
         for each in settlement.delivered:
             if tokens.get(each.partition) != each.token:
                 each.blocks_key = True  # a new holder of the lease may have blocked its key
+        self._planned = False
         written = await self.store.settlements.settle(settlement)
+        self._settled_at = self.clock.monotonic()
         for record in outcomes:
             del self.outcomes[record]
         for each in settlement.delivered:

@@ -23,6 +23,8 @@ class HeldLeases:
         """A poll and a heartbeat change the same rows: one at a time."""
         self._usable = (1 - MARGIN) * seconds
         self._deadlines: dict[int, float] = {}
+        self._tokens: dict[int, int] = {}
+        self._all_until = 0.0  # the first of the deadlines
         self._served = -LINGER
         self._alone = False
 
@@ -30,6 +32,8 @@ class HeldLeases:
         """Hold what a poll returned; it counts from before the poll was sent."""
         self.by_partition = {lease.partition: lease for lease in leases}
         self._deadlines = dict.fromkeys(self.by_partition, asked_at + self._usable)
+        self._tokens = {partition: each.token for partition, each in self.by_partition.items()}
+        self._all_until = asked_at + self._usable
         self.surplus = frozenset()
 
     def renewed(self, tokens: Mapping[int, int], *, asked_at: float) -> None:
@@ -39,6 +43,7 @@ class HeldLeases:
             if lease is not None and lease.token == token:
                 until = max(self._deadlines[partition], asked_at + self._usable)
                 self._deadlines[partition] = until
+        self._all_until = min(self._deadlines.values(), default=0.0)
 
     def limit(self, share: int, use: Callable[[int], int]) -> None:
         """Choose what to release for others: the partitions that are least in use."""
@@ -67,13 +72,11 @@ class HeldLeases:
         lease = self.by_partition.get(record.partition)
         return lease is not None and lease.token == record.token
 
-    def usable(self, now: float) -> dict[int, int]:
+    def usable(self, now: float) -> Mapping[int, int]:
         """Return the partitions whose records may be sent, with the tokens of their leases."""
-        return {
-            partition: lease.token
-            for partition, lease in self.by_partition.items()
-            if now < self._deadlines[partition]
-        }
+        if now < self._all_until:
+            return self._tokens
+        return {p: token for p, token in self._tokens.items() if now < self._deadlines[p]}
 
     def claimable(self, now: float) -> dict[int, int]:
         """Return the partitions to claim from, with the tokens of their leases."""

@@ -257,7 +257,7 @@ class Loop:
             times.append(self._timer.next_poll)
             times += self._plan.full_claims_after(now)
         if self._delivery.outcomes:
-            times.append(self._delivery.settle_at)
+            times.append(self._delivery.plan_settlement())
         if self.publisher_breaker.due():  # since this turn began: what it asked may have taken long
             self.reopen.set()
         elif self.publisher_breaker.state == "open":

@@ -99,6 +99,16 @@ class Poison:
             self._left[partition] = 2 * share
         self._log_change()
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether records of some partitions are sent one at a time."""
+        return bool(self._left)
+
+    @property
+    def restricts(self) -> bool:
+        """Whether some records may not be sent as usual."""
+        return self._alone is not None or bool(self._left)
+
     def may_send(self, partition: int) -> bool:
         """Return whether the records of a partition may be sent as usual, beside others."""
         return self._alone is None and partition not in self._left

@@ -106,7 +106,7 @@ def test_a_claim_keeps_the_other_partitions_that_may_have_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "claims"), [(0, True), (32, True), (33, False), (40, False), (50, False)]
+    ("held", "claims"), [(0, True), (30, True), (31, False), (40, False), (50, False)]
 )
 def test_while_records_may_be_sent_it_waits_for_room_for_a_batch(held: int, claims: bool) -> None:
     planner = Planner(1)

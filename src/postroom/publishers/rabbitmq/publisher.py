@@ -42,7 +42,7 @@ class RabbitMQPublisher:
     - `confirm_within`: how long the broker may take to confirm a message
     """
 
-    max_batch: Final = 125
+    max_batch: Final = 500
     max_in_flight: Final = 2000
 
     def __init__(
