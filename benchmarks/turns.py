@@ -1,7 +1,8 @@
 """Turns of a contender: drain a backlog, or take a burst while it waits."""
 
+import random
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,8 @@ from benchmarks.arrivals import (
     check_complete,
     check_order,
 )
-from benchmarks.contender import TEXTBOOK, Contender, outbox
+from benchmarks.contender import RAW, TEXTBOOK, Contender, outbox
+from benchmarks.figures import Figure
 from benchmarks.worker import Services, Worker, create_table, server_cpu, started
 
 KEYS = 1000
@@ -188,3 +190,42 @@ async def bench(
     async with bench_queue(services.broker) as queue:
         yield Bench(services=services, engine=engine, queue=queue, check_all=check_all)
     await engine.dispose()
+
+
+async def take_turns(
+    contenders: Sequence[Contender],
+    turns: int,
+    turn: Callable[[Contender, bool], Awaitable[Turn]],
+) -> dict[str, list[Turn]]:
+    """Let contenders take turns in random order; `turn` is told whether to check the messages."""
+    taken: dict[str, list[Turn]] = {contender.name: [] for contender in contenders}
+    for number in range(turns):
+        for contender in random.sample(contenders, len(contenders)):
+            taken[contender.name].append(await turn(contender, number == 0))
+    return taken
+
+
+def ratios(turns: Mapping[str, Sequence[Turn]], name: str, other: str) -> list[float]:
+    """The rates of a contender as ratios to those of another one, of the same turns."""
+    return [ours.rate / theirs.rate for ours, theirs in zip(turns[name], turns[other], strict=True)]
+
+
+def rate_figures(
+    row: str, turns: Mapping[str, Sequence[Turn]], *, at_least: Mapping[str, float]
+) -> list[Figure]:
+    """The rate of raw frames, and the rates of the others as ratios to it, with their bounds."""
+    raw = [turn.rate for turn in turns[RAW.name]]
+    return [
+        Figure(row=row, contender=RAW.name, what="rate", values=raw, unit="/s"),
+        *(
+            Figure(
+                row=row,
+                contender=name,
+                what="rate, ratio to raw",
+                values=ratios(turns, name, RAW.name),
+                at_least=at_least.get(name),
+            )
+            for name in turns
+            if name != RAW.name
+        ),
+    ]

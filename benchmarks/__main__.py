@@ -1,0 +1,57 @@
+"""Measures postroom beside raw frames, other ways and other libraries, and prints the table.
+
+Contenders take turns in random order, each in a process of its own, watched from outside. A ratio
+is that of two neighbours in time.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from benchmarks.contender import ROOT, Contender, peers
+from benchmarks.figures import Figure, table
+from benchmarks.measure import bench_database, bench_vhost
+from benchmarks.rows import burst, drain, hot_key
+from benchmarks.sizes import FULL, QUICK, Sizes
+from benchmarks.turns import Bench, bench
+from benchmarks.worker import Services
+
+Row = Callable[[Bench, Sizes, Sequence[Contender]], Awaitable[list[Figure]]]
+
+ROWS: dict[str, Row] = {
+    "burst": burst.measure,
+    "drain": drain.measure,
+    "hot-key": hot_key.measure,
+}
+
+
+async def run(services: Services, names: Sequence[str], *, quick: bool) -> list[Figure]:
+    """Measure some rows; say which one is being measured."""
+    others = [] if quick else peers()
+    if not others:
+        print("txoutbox and faststream-outbox take no part", file=sys.stderr)
+    figures: list[Figure] = []
+    async with bench(services, others, check_all=quick) as made:
+        for name in names:
+            print(f"measuring {name} ...", file=sys.stderr)
+            figures += await ROWS[name](made, QUICK if quick else FULL, others)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
+    parser.add_argument("--quick", action="store_true", help="little of everything, without peers")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "explanation")
+    options = parser.parse_args()
+    with bench_database() as database, bench_vhost() as broker:
+        services = Services(database=database.replace("+asyncpg", ""), broker=broker)
+        figures = asyncio.run(run(services, options.only, quick=options.quick))
+    print(table(figures))
+
+
+if __name__ == "__main__":
+    main()
