@@ -60,12 +60,12 @@ EVENTS = """(SELECT n, gen_random_uuid() AS id, 'order-' || n % CAST(:keys AS bi
 BYTES = f"convert_to(CAST({PAYLOAD} AS text), 'UTF8')"
 
 RAW = Contender(name="raw", module="raw")
-AIO_PIKA = Contender(name="aio-pika", module="aio_pika_alone")
+AIO_PIKA = Contender(name="aio-pika", module="aio_pika_alone", share=0.25)
 TEXTBOOK = Contender(
     name="textbook",
     module="textbook",
     table="textbook",
-    share=0.1,
+    share=0.05,
     create="""CREATE TABLE textbook (id bigserial PRIMARY KEY, event_id uuid NOT NULL,
         key text NOT NULL, payload jsonb NOT NULL, created_at timestamptz NOT NULL DEFAULT now(),
         published_at timestamptz);

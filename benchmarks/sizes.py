@@ -1,7 +1,7 @@
 """How much a run measures: all of it, or little of everything."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,6 +14,7 @@ class Sizes:
     long_drain: int
     long_turns: int
     hot_key: int
+    hot_turns: int
     workers_drain: int
     worker_counts: Sequence[int]
     latency_slices: int
@@ -24,6 +25,10 @@ class Sizes:
     backoff: int
     claim_rounds: int
 
+    def with_turns(self, turns: int) -> "Sizes":
+        """The same with so many turns of each contender."""
+        return replace(self, turns=turns, long_turns=turns, hot_turns=turns)
+
 
 FULL = Sizes(
     turns=5,
@@ -32,6 +37,7 @@ FULL = Sizes(
     long_drain=100_000,
     long_turns=3,
     hot_key=3_000,
+    hot_turns=3,
     workers_drain=50_000,
     worker_counts=(1, 2, 4),
     latency_slices=4,
@@ -48,6 +54,7 @@ QUICK = Sizes(
     long_drain=1_000,
     long_turns=1,
     hot_key=100,
+    hot_turns=1,
     workers_drain=1_000,
     worker_counts=(1, 2),
     latency_slices=1,

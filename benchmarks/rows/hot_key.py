@@ -18,7 +18,7 @@ async def measure(bench: Bench, sizes: Sizes, peers: Sequence[Contender]) -> lis
         return await bench.drain(contender, sizes.hot_key, keys=1, check=check)
 
     contenders = [POSTROOM, *(peer for peer in peers if peer is TXOUTBOX)]
-    turns = await take_turns(contenders, sizes.turns, turn)
+    turns = await take_turns(contenders, sizes.hot_turns, turn)
     figures = [figure for name, taken in turns.items() for figure in _figures(name, taken)]
     return figures + (_compared(turns) if TXOUTBOX.name in turns else [])
 
