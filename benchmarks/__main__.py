@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.contender import ROOT, Contender, peers
 from benchmarks.figures import Figure, table
 from benchmarks.measure import bench_database, bench_vhost
-from benchmarks.rows import burst, drain, hot_key
+from benchmarks.rows import burst, drain, hot_key, latency, long_drain, workers
 from benchmarks.sizes import FULL, QUICK, Sizes
 from benchmarks.turns import Bench, bench
 from benchmarks.worker import Services
@@ -24,8 +24,11 @@ Row = Callable[[Bench, Sizes, Sequence[Contender]], Awaitable[list[Figure]]]
 
 ROWS: dict[str, Row] = {
     "burst": burst.measure,
+    "latency": latency.measure,
     "drain": drain.measure,
+    "long-drain": long_drain.measure,
     "hot-key": hot_key.measure,
+    "workers": workers.measure,
 }
 
 

@@ -12,7 +12,7 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 
 from benchmarks.contenders.control import EXCHANGE, QUEUE
 
-LOOK_EVERY = 0.01
+LOOK_EVERY = 0.02
 STALLED_AFTER = 60.0
 
 

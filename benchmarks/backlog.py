@@ -30,7 +30,11 @@ def key_names(prefix: str, count: int) -> list[str]:
 
 
 async def add_records(
-    connection: AsyncConnection, outbox: Outbox, count: int, keys: Sequence[str], **columns: str
+    connection: AsyncConnection,
+    outbox: Outbox,
+    count: int,
+    keys: Sequence[str],
+    **columns: str,
 ) -> None:
     """Insert records of these keys in turn; `columns` are other columns, in SQL."""
     names = "".join(f", {name}" for name in columns)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ class Contender:
     """A way to deliver records, in a process of its own.
 
     - `module`: of `benchmarks.contenders`; runs in the process
-    - `insert`: SQL that inserts `:count` events of `:keys` keys; empty without an outbox
+    - `insert`: SQL that inserts `:count` events of `:keys` keys, numbered from `:first` on; empty
+      without an outbox
     - `notify`: SQL that wakes the worker, in the transaction of the insert
     - `share`: the part of the records that it delivers: less for one that would take minutes
     """
@@ -42,21 +43,27 @@ class Contender:
     creates_itself: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def fill(self, connection: AsyncConnection, count: int, keys: int) -> None:
-        """Insert events of these keys in turn."""
-        values = {"count": count, "keys": keys}
+    async def fill(
+        self, connection: AsyncConnection, count: int, keys: int, first: int = 0
+    ) -> None:
+        """Insert events of these keys in turn, numbered from `first` on."""
+        values = {"first": first, "count": count, "keys": keys}
         await connection.execute(text(self.insert), values)
 
 
 class Postroom(Contender):
     """Its records are inserted as `benchmarks.backlog` does."""
 
-    async def fill(self, connection: AsyncConnection, count: int, keys: int) -> None:
+    async def fill(
+        self, connection: AsyncConnection, count: int, keys: int, first: int = 0
+    ) -> None:
+        assert first == 0, "single events go through the dispatcher"
         await add_records(connection, outbox, count, key_names("order", keys))
 
 
 EVENTS = """(SELECT n, gen_random_uuid() AS id, 'order-' || n % CAST(:keys AS bigint) AS key
-    FROM generate_series(0, CAST(:count AS bigint) - 1) AS n ORDER BY n) AS events"""
+    FROM generate_series(CAST(:first AS bigint), CAST(:first AS bigint) + CAST(:count AS bigint) - 1)
+    AS n ORDER BY n) AS events"""
 BYTES = f"convert_to(CAST({PAYLOAD} AS text), 'UTF8')"
 
 RAW = Contender(name="raw", module="raw")
@@ -79,6 +86,7 @@ POSTROOM = Postroom(
     notify=f"SELECT pg_notify('{CHANNEL}', '')",
     keeps_order=True,
 )
+POSTROOM_500 = replace(POSTROOM, name="postroom, batch 500", settings={"batch_size": 500})
 TXOUTBOX = Contender(
     name="txoutbox",
     module="txoutbox_worker",

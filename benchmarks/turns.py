@@ -63,7 +63,7 @@ class Bench:
         **settings: Any,
     ) -> Turn:
         """Have a contender deliver a backlog. The rate counts from the first arrivals on."""
-        await self._empty(contender)
+        await self.empty(contender)
         if contender.table:
             await self._fill(contender, records, keys)
             await self.vacuum(contender.table, analyze=True)
@@ -84,7 +84,7 @@ class Bench:
         **settings: Any,
     ) -> Turn:
         """Commit records while workers wait on an empty outbox. The rate counts from the commit."""
-        await self._empty(contender)
+        await self.empty(contender)
         told = self._settings(contender, records, KEYS, settings)
         async with self.workers(contender, told, count) as workers:
             if contender.table:
@@ -130,7 +130,8 @@ class Bench:
             return {"records": records, "keys": keys}
         return {**contender.settings, **settings}
 
-    async def _empty(self, contender: Contender) -> None:
+    async def empty(self, contender: Contender) -> None:
+        """Empty and vacuum the table of a contender, and the queue."""
         await self.queue.purge()
         if contender.table:
             async with self.engine.begin() as connection:
