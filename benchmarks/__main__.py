@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.contender import ROOT, Contender, peers
 from benchmarks.figures import Figure, table
 from benchmarks.measure import bench_database, bench_vhost
-from benchmarks.rows import burst, drain, hot_key, latency, long_drain, workers
+from benchmarks.rows import burst, claim, drain, hot_key, latency, long_drain, workers
 from benchmarks.sizes import FULL, QUICK, Sizes
 from benchmarks.turns import Bench, bench
 from benchmarks.worker import Services
@@ -29,6 +29,7 @@ ROWS: dict[str, Row] = {
     "long-drain": long_drain.measure,
     "hot-key": hot_key.measure,
     "workers": workers.measure,
+    "claim": claim.measure,
 }
 
 
