@@ -91,10 +91,13 @@ class BenchQueue:
     async def watch(self, expected: int, usage: Callable[[], Usage]) -> Arrivals:
         """Look at the length of the queue until so many messages are there."""
         arrivals, count, moved = Arrivals(), 0, time.perf_counter()
+        empty_at = moved
         while count < expected:
             await asyncio.sleep(LOOK_EVERY)
             now, before, count = time.perf_counter(), count, await self.count()
-            if count and not arrivals.usages:
+            if not count:
+                empty_at = now
+            elif not arrivals.usages:
                 arrivals.usages.append(usage())
             if count > before:
                 arrivals.seen.append((now, count))
@@ -102,6 +105,8 @@ class BenchQueue:
             elif now - moved > STALLED_AFTER:
                 raise LostError(f"{count} of {expected} messages arrived, and no more")
         arrivals.usages.append(usage())
+        if len(arrivals.seen) == 1:  # all of them arrived between two looks
+            arrivals.seen.insert(0, (empty_at, 0))
         return arrivals
 
     async def take(self, expected: int) -> list[tuple[str, int]]:

@@ -62,8 +62,9 @@ class Postroom(Contender):
 
 
 EVENTS = """(SELECT n, gen_random_uuid() AS id, 'order-' || n % CAST(:keys AS bigint) AS key
-    FROM generate_series(CAST(:first AS bigint), CAST(:first AS bigint) + CAST(:count AS bigint) - 1)
-    AS n ORDER BY n) AS events"""
+    FROM (SELECT CAST(:first AS bigint) + each AS n
+        FROM generate_series(0, CAST(:count AS bigint) - 1) AS each) AS numbers
+    ORDER BY n) AS events"""
 BYTES = f"convert_to(CAST({PAYLOAD} AS text), 'UTF8')"
 
 RAW = Contender(name="raw", module="raw")

@@ -66,10 +66,12 @@ def table(figures: Sequence[Figure]) -> str:
     lines += [_line(figure) for figure in figures]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = (zip(line, widths, strict=True) for line in lines)
-    return "\n".join("  ".join(word.ljust(width) for word, width in line).rstrip() for line in padded)
+    return "\n".join(
+        "  ".join(word.ljust(width) for word, width in line).rstrip() for line in padded
+    )
 
 
-def _line(figure: Figure) -> tuple[str, ...]:
+def _line(figure: Figure) -> tuple[str, str, str, str, str, str]:
     low, high = (written(each) for each in figure.quartiles)
     measured = f"{written(figure.median)} {figure.unit} ({low}–{high})"
     verdict = {True: "ok", False: "NOT OK", None: ""}[figure.ok]

@@ -45,7 +45,7 @@ FULL = Sizes(
     published=1_000_000,
     followers=100_000,
     backoff=100_000,
-    claim_rounds=20,
+    claim_rounds=10,
 )
 QUICK = Sizes(
     turns=1,

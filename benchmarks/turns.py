@@ -96,9 +96,7 @@ class Bench:
             arrivals = await self.queue.watch(records, lambda: usage(workers))
         await self._finish(contender, records, check=check)
         reads = await self.sequential_reads(contender.table)
-        return Turn(
-            rate=arrivals.rate_since(start), arrivals=arrivals, sequential_reads=reads
-        )
+        return Turn(rate=arrivals.rate_since(start), arrivals=arrivals, sequential_reads=reads)
 
     @asynccontextmanager
     async def workers(

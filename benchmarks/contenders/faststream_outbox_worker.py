@@ -6,12 +6,15 @@ their confirms at once. Its wake-up by LISTEN/NOTIFY comes with asyncpg. It keep
 """
 
 import asyncio
-import logging
 import sys
 from typing import Any
 
-from faststream.rabbit import ExchangeType, RabbitBroker, RabbitExchange
-from faststream_outbox import OutboxBroker, make_outbox_table
+from faststream.rabbit import (  # type: ignore[import-not-found]
+    ExchangeType,
+    RabbitBroker,
+    RabbitExchange,
+)
+from faststream_outbox import OutboxBroker, make_outbox_table  # type: ignore[import-not-found]
 from sqlalchemy import MetaData
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -24,8 +27,6 @@ from benchmarks.contenders.control import (
     run_until_stopped,
 )
 
-QUIET = logging.WARNING
-
 
 async def create(task: Task) -> None:
     """Create its table."""
@@ -35,6 +36,10 @@ async def create(task: Task) -> None:
     async with engine.begin() as connection:
         await connection.run_sync(metadata.create_all)
     await engine.dispose()
+
+
+async def relay(body: dict[str, Any]) -> dict[str, Any]:
+    return body
 
 
 async def deliver(task: Task) -> None:
@@ -48,11 +53,7 @@ async def deliver(task: Task) -> None:
     exchange = RabbitExchange(EXCHANGE, type=ExchangeType.TOPIC, durable=True, declare=False)
     publisher = rabbit.publisher(exchange=exchange, routing_key=ROUTING_KEY, persist=True)
 
-    @publisher
-    @outbox.subscriber(task.table, **task.settings)
-    async def relay(body: dict[str, Any]) -> dict[str, Any]:
-        return body
-
+    publisher(outbox.subscriber(task.table, **task.settings)(relay))
     await go()
     await rabbit.connect()
     await outbox.start()

@@ -141,7 +141,9 @@ async def main() -> None:
     pieces = [b"".join(encoded[start : start + PIECE]) for start in starts]
     address = urlsplit(task.broker)
     loop = asyncio.get_running_loop()
-    _, raw = await loop.create_connection(Raw, address.hostname, address.port or 5672)
+    _, raw = await loop.create_connection(
+        Raw, address.hostname or "localhost", address.port or 5672
+    )
     user, password = unquote(address.username or "guest"), unquote(address.password or "guest")
     await raw.open(user, password, unquote(address.path[1:]))
     await go()

@@ -11,8 +11,8 @@ import sys
 
 import aio_pika
 import asyncpg
-from txoutbox import OutboxMessage, Relay, RelayConfig
-from txoutbox.adapters.postgres import PostgresStorage
+from txoutbox import OutboxMessage, Relay, RelayConfig  # type: ignore[import-not-found]
+from txoutbox.adapters.postgres import PostgresStorage  # type: ignore[import-not-found]
 
 from benchmarks.contenders.control import (
     EXCHANGE,

@@ -56,7 +56,9 @@ async def measure(bench: Bench, sizes: Sizes, peers: Sequence[Contender]) -> lis
 
 
 @asynccontextmanager
-async def _running(bench: Bench, contenders: Sequence[Contender]) -> AsyncIterator[dict[str, Worker]]:
+async def _running(
+    bench: Bench, contenders: Sequence[Contender]
+) -> AsyncIterator[dict[str, Worker]]:
     """Have a worker of each contender that waits for events."""
     async with AsyncExitStack() as stack:
         running: dict[str, Worker] = {}

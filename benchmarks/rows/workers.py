@@ -23,7 +23,10 @@ async def measure(bench: Bench, sizes: Sizes, peers: Sequence[Contender]) -> lis
 
     contenders = [RAW, *(replace(POSTROOM, name=name) for name in counts)]
     turns = await take_turns(contenders, sizes.long_turns, turn)
-    row, one, most = f"workers on {sizes.workers_drain:,}", *(list(counts)[each] for each in (0, -1))
+    row, one, most = (
+        f"workers on {sizes.workers_drain:,}",
+        *(list(counts)[each] for each in (0, -1)),
+    )
     return [
         *rate_figures(row, turns, at_least={}),
         Figure(
