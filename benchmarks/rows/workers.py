@@ -18,7 +18,6 @@ async def measure(bench: Bench, sizes: Sizes, peers: Sequence[Contender]) -> lis
 
     async def turn(contender: Contender, check: bool) -> Turn:
         count = counts.get(contender.name, 1)
-        check = check and contender is not RAW
         return await bench.burst(contender, sizes.workers_drain, check=check, count=count)
 
     contenders = [RAW, *(replace(POSTROOM, name=name) for name in counts)]
