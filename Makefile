@@ -66,7 +66,7 @@ bench: $(DEV) services  ## Measure rates, latency and CPU time beside raw frames
 bench-quick: $(DEV) services  ## Run every benchmark with tiny sizes, to see that it works
 	@$(BIN)/python -m benchmarks --quick $(ARGS)
 
-bench-peers: $(DEV)  ## Install txoutbox and faststream-outbox into .venv-peers, for make bench
+bench-peers:  ## Install txoutbox and faststream-outbox into .venv-peers, for make bench
 	@$(PYTHON) -m venv .venv-peers
 	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
 

@@ -23,6 +23,9 @@ class Bar:
     colour: str
 
 
+FLOOR = Bar(label="raw frames", value=1, unit="×", colour=PALE_OTHERS)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Panel:
     """Bars of one unit under a title."""
@@ -54,11 +57,11 @@ def chart(figures: Sequence[Figure]) -> str:
 
 def _panels(figures: Sequence[Figure]) -> list[Panel]:
     ratios = [figure for figure in figures if figure.what == "rate, ratio to raw"]
-    rows = dict.fromkeys(figure.row for figure in ratios)
+    rows = dict.fromkeys(each.row for each in ratios if each.row.startswith(("burst", "drain")))
     panels = [
         Panel(
             title=f"{row}: rate, ratio to raw frames (more is better)",
-            bars=[_bar(figure) for figure in ratios if figure.row == row],
+            bars=[FLOOR, *(_bar(figure) for figure in ratios if figure.row == row)],
         )
         for row in rows
     ]
