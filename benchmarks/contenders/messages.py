@@ -44,13 +44,17 @@ def letter(number: int, key: str) -> Letter:
         "order_id": key,
         "occurred_at": now.isoformat(),
     }
-    headers = {
+    body, sent = json.dumps(payload).encode(), headers(number, key, now)
+    return Letter(message_id=identity, body=body, headers=sent, timestamp=now)
+
+
+def headers(position: int, key: str, created_at: datetime) -> dict[str, Any]:
+    """The headers that postroom gives to the message of a record."""
+    return {
         "aggregate_type": "order",
         "aggregate_id": key,
         "event_type": EVENT_TYPE,
         "event_version": 1,
-        "position": number,
-        "created_at": now.isoformat(),
+        "position": position,
+        "created_at": created_at.isoformat(),
     }
-    body = json.dumps(payload).encode()
-    return Letter(message_id=identity, body=body, headers=headers, timestamp=now)

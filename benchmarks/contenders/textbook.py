@@ -18,7 +18,7 @@ from benchmarks.contenders.control import (
     read_task,
     run_until_stopped,
 )
-from benchmarks.contenders.messages import Letter
+from benchmarks.contenders.messages import Letter, headers
 
 BATCH = 100
 PAUSE = 1.0
@@ -45,7 +45,7 @@ def letter(row: asyncpg.Record) -> Letter:
     return Letter(
         message_id=str(row["event_id"]),
         body=row["payload"].encode(),
-        headers={"aggregate_id": row["key"], "position": row["id"]},
+        headers=headers(row["id"], row["key"], row["created_at"]),
         timestamp=row["created_at"],
     )
 

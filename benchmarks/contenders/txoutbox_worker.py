@@ -2,8 +2,9 @@
 
 Settings: its `batch_size` and `concurrency` come from the harness (500 and 100). Its README says
 that throughput grows with the batch until claims are the limit; 500 and 100 keep the worst round,
-`ceil(500 / 100) * 5 s`, within the lease of 60 s. `strict_ordering` stays on: it keeps the order of
-a key, as postroom does. The publisher is one function that awaits the confirm of aio-pika.
+`ceil(500 / 100) * 5 s`, within the lease of 60 s. They are not its fastest: in two turns each, a
+backlog of 5,000 was drained some 15 % faster with 1,000 and 200. `strict_ordering` stays on:
+it keeps the order of a key, as postroom does. The publisher awaits the confirm of aio-pika.
 """
 
 import asyncio
