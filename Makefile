@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test chaos lint check format requirements services bench drain clean
+.PHONY: help demo test chaos lint check format requirements services bench bench-quick bench-peers capture drain clean
 
 BIN := .venv/bin
 BASE := .venv/.base-installed
@@ -30,7 +30,7 @@ define install
 endef
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(BASE)  ## Run an application on SQLite, with sample traffic and some trouble, until Ctrl-C
 	@$(BIN)/python -m examples.messaging.demo $(if $(SECONDS),--seconds $(SECONDS))
@@ -60,17 +60,24 @@ requirements: $(DEV) services  ## Print which tests prove which requirement
 services: $(DEV)  ## Find, start or install PostgreSQL, RabbitMQ and PgBouncer for the tests
 	@$(BIN)/python -m scripts.services
 
-bench: $(DEV) services  ## Measure capture, claim, the relay to RabbitMQ, and the time from commit to consumer
+bench: $(DEV) services  ## Measure rates, latency and CPU time beside raw frames and peers; some 12 minutes
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-quick: $(DEV) services  ## Run every benchmark with tiny sizes, to see that it works
+	@$(BIN)/python -m benchmarks --quick $(ARGS)
+
+bench-peers:  ## Install txoutbox and faststream-outbox into .venv-peers, for make bench
+	@$(PYTHON) -m venv .venv-peers
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
+
+capture: $(DEV) services  ## Measure what capturing an event costs a transaction
 	@$(BIN)/python -m benchmarks.capture $(ARGS)
-	@$(BIN)/python -m benchmarks.claim
-	@$(BIN)/python -m benchmarks.relay
-	@$(BIN)/python -m benchmarks.latency
 
 drain: $(DEV) services  ## Deliver a million records: how fast, and in how much memory
 	@$(BIN)/python -m benchmarks.drain $(ARGS)
 
-clean:  ## Remove .venv, caches and build output (not .services/: a server may live there)
-	@rm -rf .venv .coverage .coverage.* htmlcov build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache \
+clean:  ## Remove .venv, .venv-peers, caches and build output (not .services/: a server may live there)
+	@rm -rf .venv .venv-peers .coverage .coverage.* htmlcov build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache \
 		.import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

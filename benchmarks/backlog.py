@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from benchmarks.contenders.messages import NOTE
 from postroom import DomainEvent, Outbox
 from postroom.record import PARTITIONS, key_hash
 
@@ -15,6 +16,12 @@ class OrderPlaced(DomainEvent, aggregate="order", key="order_id"):
     order_id: str
     customer: str
     total: int
+    note: str = NOTE
+
+
+PAYLOAD = f"""jsonb_build_object('event_id', id, 'occurred_at', now(), 'order_id', key,
+    'customer', 'ann@example.com', 'total', n, 'note', '{NOTE}')"""
+"""The payload of event number `n` in SQL, about 300 bytes of JSON."""
 
 
 def key_names(prefix: str, count: int) -> list[str]:
@@ -23,7 +30,11 @@ def key_names(prefix: str, count: int) -> list[str]:
 
 
 async def add_records(
-    connection: AsyncConnection, outbox: Outbox, count: int, keys: Sequence[str], **columns: str
+    connection: AsyncConnection,
+    outbox: Outbox,
+    count: int,
+    keys: Sequence[str],
+    **columns: str,
 ) -> None:
     """Insert records of these keys in turn; `columns` are other columns, in SQL."""
     names = "".join(f", {name}" for name in columns)
@@ -39,9 +50,7 @@ async def add_records(
         )
         INSERT INTO {outbox.tables.records.fullname} (id, event_type, aggregate_type, aggregate_id,
             partition, payload, max_retries, occurred_at{names})
-        SELECT id, 'OrderPlaced', 'order', key, partition, jsonb_build_object('event_id', id,
-            'occurred_at', now(), 'order_id', key, 'customer', 'ann@example.com', 'total', n), 10,
-            now(){values}
+        SELECT id, 'OrderPlaced', 'order', key, partition, {PAYLOAD}, 10, now(){values}
         FROM events JOIN keys ON number = n % :distinct + 1 ORDER BY n""")
     partitions = [key_hash("order", key) % PARTITIONS for key in keys]
     values_of = {"keys": list(keys), "partitions": partitions, "distinct": len(keys)}
