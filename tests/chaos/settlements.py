@@ -1,13 +1,18 @@
 """The moment between the UPDATE of a settlement and its COMMIT: a test freezes or cuts there."""
 
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, event, make_url
+import asyncpg
+from sqlalchemy import make_url
 
+from postroom.database.asyncpg import AsyncpgTransactions
 from tests.support.proxy import HOST, How, Link, Proxy
+
+PREPARED = re.compile(rb"__asyncpg_stmt_\w+__")
 
 
 def is_settlement(statement: str) -> bool:
@@ -17,18 +22,23 @@ def is_settlement(statement: str) -> bool:
 
 def freeze_before_commit(mark: Path) -> None:
     """Have this process make a file and freeze, before it commits its first settlement."""
-    settling: set[Connection] = set()
+    settling: set[Any] = set()
+    run, execute = AsyncpgTransactions._execute, asyncpg.Connection.execute
 
-    @event.listens_for(Engine, "before_cursor_execute")
-    def note(connection: Connection, cursor: Any, statement: str, *_: Any) -> None:
-        if is_settlement(statement):
-            settling.add(connection)
+    async def note(self: AsyncpgTransactions, driver: Any, statement: Any, values: Any) -> Any:
+        if is_settlement(str(statement)):
+            settling.add(driver)
+        return await run(self, driver, statement, values)
 
-    @event.listens_for(Engine, "commit")
-    def freeze(connection: Connection) -> None:
-        if connection in settling and not mark.exists():
+    def freeze(driver: Any, query: str, *args: Any, **options: Any) -> Any:
+        if query == "COMMIT" and driver in settling and not mark.exists():
             mark.touch()
             os.kill(os.getpid(), signal.SIGSTOP)
+        settling.discard(driver)
+        return execute(driver, query, *args, **options)
+
+    AsyncpgTransactions._execute = note  # type: ignore[method-assign]
+    asyncpg.Connection.execute = freeze  # type: ignore[method-assign, assignment]
 
 
 class CommitSwallower:
@@ -39,10 +49,15 @@ class CommitSwallower:
         self._proxy = proxy
         self._cuts_all = cuts_all
         self._settling: set[Link] = set()
+        self._names: set[bytes] = set()  # of prepared statements
         proxy.on_sent = self._look
 
     def _look(self, link: Link, data: bytes) -> None:
         if is_settlement(data.decode(errors="replace")):
+            self._names.update(PREPARED.findall(data))
+        if b"BEGIN" in data:
+            self._settling.discard(link)
+        elif any(name in data for name in self._names):
             self._settling.add(link)
         elif b"COMMIT" in data and link in self._settling and not self.done:
             self.done = True

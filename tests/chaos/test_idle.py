@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import Connection, Engine, event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.publishers.base import Outcome, Refused
@@ -17,6 +16,7 @@ from tests.chaos.ledger import Ledger
 from tests.chaos.outbox import records_of_keys, running, save
 from tests.chaos.publisher import LedgerPublisher
 from tests.support.shop import outbox
+from tests.support.statements import noted_statements
 from tests.support.waiting import eventually
 
 POLL = timedelta(seconds=30)
@@ -27,29 +27,23 @@ SLEEPERS = 3
 
 
 class Statements:
-    """Counts what goes to a database, through whichever engine: a relay has some of its own.
+    """Counts the statements of a relay.
 
     Heartbeats are left out: they touch nothing but the 64 rows of the leases.
     """
 
-    def __init__(self, engine: AsyncEngine) -> None:
-        self.count = 0
-        self._url = engine.url
-        event.listen(Engine, "before_cursor_execute", self._note)
+    def __init__(self, sent: list[str]) -> None:
+        self._sent = sent
 
-    def _note(self, connection: Connection, _: object, statement: str, *__: object) -> None:
-        heartbeat = statement.startswith("UPDATE outbox_leases")
-        self.count += connection.engine.url == self._url and not heartbeat
-
-    def close(self) -> None:
-        event.remove(Engine, "before_cursor_execute", self._note)
+    @property
+    def count(self) -> int:
+        return sum(not each.startswith("UPDATE outbox_leases") for each in self._sent)
 
 
 @pytest.fixture
-def statements(engine: AsyncEngine) -> Iterator[Statements]:
-    statements = Statements(engine)
-    yield statements
-    statements.close()
+def statements() -> Iterator[Statements]:
+    with noted_statements() as sent:
+        yield Statements(sent)
 
 
 async def pass_time(clock: SteppedClock, sleepers: int, span: timedelta = INTERVALS * POLL) -> None:

@@ -34,7 +34,8 @@ RECORDS = 10_000 if FULL else 1_000
 async def records(engine: AsyncEngine, fleet: Fleet) -> list[OutboxRecord]:
     records = records_of_keys(KEYS, RECORDS // KEYS)
     await save(engine, records)
-    fleet.configure(lease=LEASE, poll=0.2, batch_size=20)
+    # A settlement with refusals is a transaction of several statements; one without is just one.
+    fleet.configure(lease=LEASE, poll=0.2, batch_size=20, refused_percent=20)
     return records
 
 
