@@ -20,6 +20,8 @@ LONGEST_PAUSE = 1.0
 """Seconds after which everything is read again at the latest."""
 FILLED_FOR = 1.0
 """Seconds for which a few keys may fill a partition before others are claimed past them."""
+OF_A_KEY = 3
+"""How many records are held per key, on average, if there are many."""
 FEW_KEYS = 4
 """A few keys fill a partition when there are at least so many records to a key."""
 
@@ -70,9 +72,15 @@ class ClaimPlan:
     @property
     def no_room_for(self) -> Set[int]:
         """The partitions that cannot be claimed from, because too many records are held."""
-        batch = max(self.batch_size, self.capacity // 4)
-        enough = batch if self.order.sendable else max(1, batch // 4)
-        return self._more if self.capacity - len(self.order.held) < enough else set()
+        batch = max(self.batch_size, self._limit // 4)
+        busy = self.order.sendable or len(self.order.in_flight) >= self.batch_size
+        enough = batch if busy else max(1, batch // 4)
+        return self._more if self._limit - len(self.order.held) < enough else set()
+
+    @property
+    def _limit(self) -> int:
+        """How many records to hold: more than a few of each key would only wait."""
+        return min(self.capacity, max(8 * self.batch_size, OF_A_KEY * self.order.keys))
 
     def partitions(self, now: float) -> dict[int, int]:
         """Return the partitions to claim from, with the tokens of their leases."""
@@ -80,14 +88,26 @@ class ClaimPlan:
             self._more |= self._woken
         if self.no_room_for:
             return {}
-        depth = max(LEAST_DEPTH, self.capacity // max(1, len(self.leases.by_partition)))
+        depth = max(LEAST_DEPTH, self._limit // max(1, len(self.leases.by_partition)))
         few = [each for each in self._more if self.order.load(each).held < depth]
         tokens = self.leases.claimable(now) if few else {}
-        return {partition: tokens[partition] for partition in few if partition in tokens}
+        return {each: tokens[each] for each in self._furthest_behind(few) if each in tokens}
+
+    def _furthest_behind(self, partitions: Collection[int]) -> list[int]:
+        """Return the half of some partitions that has been claimed the least far.
+
+        Otherwise those with many keys would be left over at the end of a backlog, and be slow.
+        """
+        floors = self.order.floors
+        ordered = sorted(partitions, key=lambda each: floors.get(each, 0))
+        if not ordered:
+            return []
+        middle = floors.get(ordered[len(ordered) // 2], 0)
+        return [each for each in ordered if floors.get(each, 0) <= middle]
 
     def depth(self, partitions: Collection[int]) -> int:
         """Return how many records to claim of each partition, so that a claim has many keys."""
-        return -(-(self.capacity - len(self.order.held)) // len(partitions))
+        return -(-(self._limit - len(self.order.held)) // len(partitions))
 
     def floors(self, now: float) -> Mapping[int, int]:
         """Return from which positions on to read; none for a full claim."""
@@ -130,15 +150,15 @@ class ClaimPlan:
 async def claim_past_hot_keys(plan: ClaimPlan, store: Store, now: float) -> None:
     """Block the keys that have filled a partition for a second, if others wait behind them.
 
-    Their later records are parked, so that the next claim finds the others. If there is no room to
-    claim from other partitions, all of them are blocked.
+    Their later records are parked, so that the next claim finds the others. If they leave no room
+    to claim anything from other partitions, all of them are blocked.
     """
     firsts = plan.hot_keys(now)
     if not firsts:
         return
     partitions = {each.partition for each in firsts.values()}
     others_wait = await store.claims.waiting_behind(partitions, firsts.keys(), plan.order.held)
-    if plan.no_room_for - partitions:
+    if any(not plan.order.load(each).held for each in plan.no_room_for - partitions):
         others_wait = partitions
     in_the_way = [each for each in firsts.values() if each.partition in others_wait]
     blocking = [each for each in in_the_way if plan.leases.holds(each)]

@@ -8,6 +8,8 @@ from postroom.store.base import Poll
 
 BUSY_POLL = 1.0
 """Seconds between polls while there is work: others may release partitions, or die."""
+FIRST_POLLS = (0.1, 0.2, 0.4)
+"""The same after a commit has woken an idle relay: others woke up too, and divide the work."""
 DRAIN_POLL = 0.1
 """The same for `run_once`, while other workers hold what is left."""
 WAKE_PAUSE = 0.01
@@ -25,6 +27,8 @@ class PollTimer:
     """Whether a commit has woken the relay since the last poll began."""
     waits_for_others: bool = False
     """Whether `run_once` has to wait for partitions that other workers hold."""
+    _idle: bool = False
+    _early: tuple[float, ...] = ()  # pauses before polls that are to come sooner
     _next: float = 0.0
     _last: float = 0.0
     _waits_since: float = 0.0
@@ -44,6 +48,8 @@ class PollTimer:
 
     def begin(self, now: float) -> None:
         """Note that a poll begins: a later commit wakes the relay again."""
+        if self.woken and self._idle:
+            self._early = FIRST_POLLS
         self._last, self.woken = now, False
 
     def end(self, poll: Poll, *, busy: bool) -> bool:
@@ -61,8 +67,10 @@ class PollTimer:
         if poll.next_due is not None:
             pauses.append(poll.next_due.total_seconds())
         if not idle or poll.waiting:
-            pauses.append(BUSY_POLL)
+            pauses += (BUSY_POLL, *self._early[:1])
+            self._early = self._early[1:]
         if self.waits_for_others:
             pauses.append(DRAIN_POLL)
+        self._idle = idle
         self._next = self._last + min(pauses)
         return idle

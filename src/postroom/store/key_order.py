@@ -76,6 +76,11 @@ class KeyOrder:
         """The records that may be sent, the longest sendable first: one of each key."""
         return self._sendable.values()
 
+    @property
+    def keys(self) -> int:
+        """How many keys have records held; one without a key counts as one."""
+        return len(self._queues)
+
     def load(self, partition: int) -> PartitionLoad:
         """Return how much is held of a partition."""
         return self._loads[partition]

@@ -7,6 +7,7 @@ from postroom.relay.claiming import (
     FILLED_FOR,
     LEAST_DEPTH,
     LONGEST_PAUSE,
+    OF_A_KEY,
     REREAD_SHARE,
     ClaimPlan,
 )
@@ -114,11 +115,32 @@ def test_while_records_may_be_sent_it_waits_for_room_for_a_batch(held: int, clai
     assert bool(planner.plan.partitions(100)) is claims
 
 
-def test_when_nothing_may_be_sent_less_room_is_enough() -> None:
+def test_the_half_that_is_furthest_behind_is_claimed_first() -> None:
+    planner = Planner(1, 2, 3, 4, capacity=1000)
+    assert set(planner.plan.partitions(100)) == {1, 2, 3, 4}  # nothing is known yet
+    reached = {1: 900, 2: 100, 3: 500, 4: 700}
+    planner.claimed(*many(4), partitions={1, 2, 3, 4}, more={1, 2, 3, 4}, reached=reached)
+    assert set(planner.plan.partitions(100)) == {2, 3, 4}
+    planner.claimed(partitions={2, 3, 4}, more={2}, reached={2: 950})
+    assert set(planner.plan.partitions(100)) == {1, 2}
+
+
+@pytest.mark.parametrize(("in_flight", "claims"), [(7, True), (8, False)])
+def test_with_less_than_a_batch_in_flight_and_no_more_to_send_less_room_is_enough(
+    in_flight: int, claims: bool
+) -> None:
     planner = Planner(1)
-    planner.claimed(*many(37), more={1})
-    planner.order.take(37)
-    assert planner.plan.partitions(100) == {1: 10}
+    planner.claimed(*many(in_flight - 1), *many(38 - in_flight, first=100, key="a"), more={1})
+    assert len(planner.order.take(37)) == in_flight
+    assert bool(planner.plan.partitions(100)) is claims
+
+
+def test_only_a_few_records_of_each_key_are_held() -> None:
+    planner = Planner(1, capacity=1000)
+    planner.claimed(*many(40), more={1})
+    assert planner.plan.depth({1}) == OF_A_KEY * 40 - 40
+    planner.claimed(*many(80, first=100, key="a"), more={1})
+    assert planner.plan.partitions(100) == {}
 
 
 def test_without_room_it_claims_nothing() -> None:
@@ -131,9 +153,9 @@ def test_without_room_it_claims_nothing() -> None:
 def test_it_says_which_partitions_have_to_wait_for_room() -> None:
     planner = Planner(1, 2)
     assert planner.plan.no_room_for == set()
-    planner.claimed(*many(33), more={1})
+    planner.claimed(*many(33, key="a"), more={1})
     assert planner.plan.no_room_for == {1, 2}
-    planner.order.take(33)
+    planner.order.take(33)  # one of them
     assert planner.plan.no_room_for == set()
 
 

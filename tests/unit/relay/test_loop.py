@@ -172,13 +172,13 @@ async def test_more_is_claimed_when_there_is_room_for_a_batch() -> None:
 
 
 async def test_a_partition_of_which_enough_is_held_is_not_claimed_from() -> None:
-    bench = Bench(max_in_flight=100, batch_size=10)  # a capacity of 120: 60 for each of two
+    bench = Bench(max_in_flight=60, batch_size=10)  # a capacity of 80: 40 for each of two
     bench.publisher.reply = None
     bench.store.put(*range(1, 81), partition=1)
     bench.store.put(*range(1001, 1011), partition=2)
     await bench.run(0.5)
     first, *later = bench.store.named("claim")
-    assert (set(first.values["tokens"]), first.values["depth"]) == ({1, 2}, 60)
+    assert (set(first.values["tokens"]), first.values["depth"]) == ({1, 2}, 40)
     assert [each for each in later if 1 in each.values["tokens"]] == []
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from postroom.relay.timer import BUSY_POLL, DRAIN_POLL, WAKE_PAUSE, PollTimer
+from postroom.relay.timer import BUSY_POLL, DRAIN_POLL, FIRST_POLLS, WAKE_PAUSE, PollTimer
 from postroom.store.base import Lease, Poll
 from tests.unit.relay.hand_clock import HandClock
 from tests.unit.relay.settings import SECOND, relay_settings
@@ -55,6 +55,14 @@ def test_while_work_waits_at_other_workers_it_polls_every_second() -> None:
     timer = poll_timer()
     assert polled(timer, 100, OTHERS_WORK) == BUSY_POLL
     assert polled(timer, 200, OTHERS_WORK) == BUSY_POLL
+
+
+def test_after_a_commit_has_woken_an_idle_relay_it_polls_soon_a_few_times() -> None:
+    timer = poll_timer()
+    polled(timer, 100, NOTHING)
+    timer.woken = True
+    pauses = [polled(timer, 200 + each, SOME_WORK) for each in range(5)]
+    assert pauses == pytest.approx([*FIRST_POLLS, BUSY_POLL, BUSY_POLL])
 
 
 def test_there_is_nothing_to_do_when_only_others_have_work() -> None:
