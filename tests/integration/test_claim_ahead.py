@@ -64,20 +64,3 @@ async def test_a_commit_soon_after_another_is_claimed_without_a_poll(
             await eventually(partial(arrived, publisher, number))
             first.add(steps.taken[0])
     assert "claim" in first
-
-
-@pytest.mark.requirement("E1")
-async def test_with_another_worker_a_commit_is_found_by_a_poll(
-    engine: AsyncEngine, steps: Steps
-) -> None:
-    publisher, other = RecordingPublisher(), RecordingPublisher()
-    relay = OutboxRelay(outbox, engine, publisher, poll_interval=HOUR)
-    async with relay.running(), OutboxRelay(outbox, engine, other).running():
-        await commit(engine, *range(20))
-        await eventually(lambda: len(publisher.messages) + len(other.messages) == 20)
-        await eventually(lambda: relay.idle)
-        steps.clear()
-        await commit(engine, 21)
-        await eventually(lambda: len(publisher.messages) + len(other.messages) == 21)
-        first = steps.taken[0]
-    assert first == "poll"

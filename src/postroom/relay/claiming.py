@@ -96,12 +96,13 @@ class ClaimPlan:
     def _furthest_behind(self, partitions: Collection[int]) -> list[int]:
         """Return the half of some partitions that has been claimed the least far.
 
-        Otherwise those with many keys would be left over at the end of a backlog, and be slow.
+        Otherwise those with many keys would be left over at the end of a backlog, and be slow. If
+        nothing is held, there is no backlog.
         """
         floors = self.order.floors
         ordered = sorted(partitions, key=lambda each: floors.get(each, 0))
-        if not ordered:
-            return []
+        if not self.order.held or not ordered:
+            return ordered
         middle = floors.get(ordered[len(ordered) // 2], 0)
         return [each for each in ordered if floors.get(each, 0) <= middle]
 
