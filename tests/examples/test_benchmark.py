@@ -22,18 +22,6 @@ def test_the_capture_benchmark_reports_ratios_with_and_without_strict_order() ->
     assert report.count(" × (") == 4
 
 
-def test_the_claim_benchmark_reports_ratios_of_claims_and_polls_and_what_parking_costs() -> None:
-    sizes = [f"--{name}=2000" for name in ("published", "followers", "backoff", "stale")]
-    report = report_of("claim", "--rounds", "2", "--calls", "2", *sizes)
-    for what in ("claim", "poll"):
-        assert f"{what}, 2,000 published records kept" in report
-        assert f"{what}, 2,000 followers of a blocked key" in report
-        assert f"{what}, 2,000 records of as many keys in backoff" in report
-        assert f"{what}, 2,000 delivered since the last ANALYZE" in report
-    assert report.count(" × (") == 8
-    assert "followers are met once" in report
-
-
 def test_the_drain_benchmark_reports_rate_memory_and_the_ratio_to_a_loop_by_hand() -> None:
     report = report_of("drain", "--records", "10000", "--floor")
     assert "relay:" in report

@@ -163,7 +163,7 @@ class Delivery:
             batch, *others = self._batches() or [[]]
             for other in others:
                 self._start(other)
-            if not self._is_expected():
+            if batch and not self._is_expected():
                 self.changed()
 
     def _without_refused(self, batch: Sequence[HeldRecord]) -> Sequence[HeldRecord]:

@@ -189,7 +189,7 @@ class Loop:
         now, surplus, busy = self._now(), self.leases.surplus, self._order.partitions()
         if surplus and surplus.isdisjoint(busy):
             self._timer.within(0)  # nobody serves these until they are released
-        if not self._timer.due(now):
+        if not self._timer.due(now, quiet=self._asked and not self._order.held):
             return
         if take and not self.drain:
             busy |= self.leases.lingering(now)

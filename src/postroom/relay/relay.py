@@ -44,7 +44,8 @@ class OutboxRelay:
     - `poll_interval`: how often to look for records; a commit in this process wakes it at once
     - `listen`: the channel on which other processes tell of their commits
       (`Outbox.notify_workers`); None only polls, for a database behind PgBouncer
-    - `batch_size`: the relay claims more records when it has room for so many
+    - `batch_size`: how many outcomes are written together, and how many records are claimed at
+      once at least
     - `retry`: when a refused record is tried again; its own `max_retries` ends that
     - `on_failed`: whether a failed record blocks the later ones of its key ("hold"), until it is
       retried, skipped or discarded, or not ("continue")

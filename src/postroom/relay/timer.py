@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from postroom.clock import Clock
+from postroom.record import PARTITIONS
 from postroom.relay.settings import RelaySettings
 from postroom.store.base import Poll
 
@@ -10,6 +11,8 @@ BUSY_POLL = 1.0
 """Seconds between polls while there is work: others may release partitions, or die."""
 FIRST_POLLS = (0.1, 0.2, 0.4)
 """The same after a commit has woken an idle relay: others woke up too, and divide the work."""
+QUIET = 0.25
+"""How much sooner a poll may come, as a part of the pause, in a moment without anything to do."""
 DRAIN_POLL = 0.1
 """The same for `run_once`, while other workers hold what is left."""
 WAKE_PAUSE = 0.01
@@ -38,9 +41,9 @@ class PollTimer:
         """The moment of the next poll, by the monotonic clock."""
         return min(self._next, self._last + WAKE_PAUSE) if self.woken else self._next
 
-    def due(self, now: float) -> bool:
-        """Return whether it is time to poll."""
-        return now >= self.next_poll
+    def due(self, now: float, *, quiet: bool = False) -> bool:
+        """Return whether it is time to poll, or nearly so in a `quiet` moment."""
+        return now >= self.next_poll - (QUIET * (self._next - self._last) if quiet else 0.0)
 
     def within(self, seconds: float) -> None:
         """Poll in so many seconds, if not before."""
@@ -67,6 +70,8 @@ class PollTimer:
         if poll.next_due is not None:
             pauses.append(poll.next_due.total_seconds())
         if not idle or poll.waiting:
+            if poll.share >= PARTITIONS and self._early != FIRST_POLLS:
+                self._early = ()  # nobody else woke up
             pauses += (BUSY_POLL, *self._early[:1])
             self._early = self._early[1:]
         if self.waits_for_others:

@@ -1,5 +1,6 @@
 """When a relay polls next."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -57,12 +58,29 @@ def test_while_work_waits_at_other_workers_it_polls_every_second() -> None:
     assert polled(timer, 200, OTHERS_WORK) == BUSY_POLL
 
 
-def test_after_a_commit_has_woken_an_idle_relay_it_polls_soon_a_few_times() -> None:
+@pytest.mark.parametrize(
+    ("poll", "pauses"),
+    [
+        (replace(SOME_WORK, share=32), [*FIRST_POLLS, BUSY_POLL, BUSY_POLL]),
+        (SOME_WORK, [FIRST_POLLS[0], *[BUSY_POLL] * 4]),
+    ],
+    ids=["with other workers", "alone"],
+)
+def test_after_a_commit_has_woken_an_idle_relay_it_polls_soon(
+    poll: Poll, pauses: list[float]
+) -> None:
     timer = poll_timer()
     polled(timer, 100, NOTHING)
     timer.woken = True
-    pauses = [polled(timer, 200 + each, SOME_WORK) for each in range(5)]
-    assert pauses == pytest.approx([*FIRST_POLLS, BUSY_POLL, BUSY_POLL])
+    assert [polled(timer, 200 + each, poll) for each in range(5)] == pytest.approx(pauses)
+
+
+def test_in_a_quiet_moment_a_poll_comes_a_little_sooner() -> None:
+    timer = poll_timer()
+    polled(timer, 100, SOME_WORK)
+    assert not timer.due(100.7, quiet=True)
+    assert timer.due(100.8, quiet=True)
+    assert not timer.due(100.8)
 
 
 def test_there_is_nothing_to_do_when_only_others_have_work() -> None:
