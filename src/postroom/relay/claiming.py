@@ -114,18 +114,21 @@ class ClaimPlan:
         """Return from which positions on to read; none for a full claim."""
         return {} if now >= self._full_claim_at else self.order.floors
 
-    def claimed(
-        self, claim: Claim, partitions: Collection[int], *, full: bool, began: float, ended: float
-    ) -> None:
-        """Hold what a claim returned."""
+    def begin(self, partitions: Collection[int], *, full: bool) -> None:
+        """Note that a claim begins: it may not see what is committed from now on."""
+        self._more -= set(partitions)
         if full:
             self._woken -= set(partitions)
+
+    def claimed(self, claim: Claim, *, full: bool, began: float, ended: float) -> None:
+        """Hold what a claim returned."""
+        if full:
             self._full_claim_at = ended + min(LONGEST_PAUSE, (ended - began) / REREAD_SHARE)
         self.order.add(claim)
         found = {each.partition for each in claim.records}
         if found:
             self.leases.served(began)
-        self._more = (self._more - set(partitions)) | claim.more
+        self._more |= claim.more
         for partition in found:
             load = self.order.load(partition)
             if partition in claim.more and load.keys * FEW_KEYS <= load.held:

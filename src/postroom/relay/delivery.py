@@ -101,8 +101,7 @@ class Delivery:
         if self.breaker.state == "half_open":
             return self._take_probe(choices, now)
         if alone := self.poison.first_to_go_alone(choices):
-            # It has to wait until nothing is in flight.
-            return [] if self.order.in_flight else self._take_alone(alone)
+            return [] if self.order.in_flight else self._take_alone(alone)  # else it waits
         batches, size = [], self.publisher.max_batch
         while batch := self.order.take(min(size, self.room), allowed):
             batches.append(batch)
@@ -185,7 +184,7 @@ class Delivery:
 
     def _is_expected(self) -> bool:
         """Return whether the loop will come to settle by itself, and has nothing to do before."""
-        few = len(self.order.in_flight) and len(self.outcomes) < self.settings.batch_size
+        few = self.order.in_flight and len(self.outcomes) < self.settings.batch_size
         return bool(few and self._planned and not self.poison.one_by_one)
 
     async def cancel(self) -> None:

@@ -221,10 +221,11 @@ class Loop:
         tokens, floors = self._plan.partitions(now := self._now()), self._plan.floors(now)
         if not tokens:
             return
+        self._plan.begin(tokens, full=not floors)
         claim = await self.store.claims.claim(
             tokens, depth=self._plan.depth(tokens), held=self._order.held, floors=floors
         )
-        self._plan.claimed(claim, tokens, full=not floors, began=now, ended=self._now())
+        self._plan.claimed(claim, full=not floors, began=now, ended=self._now())
         if self._plan.empty_claims:
             self.idle = self._plan.empty_claims > 1
             if not self.idle:
@@ -266,12 +267,12 @@ class Loop:
 
     async def wait_for_database(self, error: Exception) -> None:
         """Note an outage of the database, and wait until it may be tried again."""
+        self._timer.woken = True  # what woke the relay may not have been seen
         if is_conflict(error):
             logger.warning("postroom: tries again in a moment: %s", describe(error))
             await self.clock.wait(asyncio.Event(), LOCK_PAUSE)
             return
         self.database_breaker.trip(describe(error))
-        self._timer.woken = True  # what woke the relay may not have been seen
         breaker = self.database_breaker
         while breaker.state == "open" and not breaker.due() and not self._finished():
             self._changed.clear()

@@ -41,9 +41,9 @@ class Planner:
         ended: float = 100.0,
     ) -> bool:
         """Note a claim; return whether there is nothing to deliver."""
+        self.plan.begin({1} if partitions is None else partitions, full=full)
         self.plan.claimed(
             claim(*records, more=more or (), reached=reached),
-            {1} if partitions is None else partitions,
             full=full,
             began=began,
             ended=ended,
@@ -261,6 +261,15 @@ def test_partitions_with_records_are_kept_for_a_while() -> None:
     assert planner.leases.lingering(101) == set()
     planner.claimed(record(1), partitions={1, 2})
     assert planner.leases.lingering(101) == {1, 2}
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_commit_during_a_claim_is_claimed_after_it(full: bool) -> None:
+    planner = Planner(1, 2)
+    planner.plan.begin({1, 2}, full=full)
+    planner.plan.wake({2})
+    planner.plan.claimed(claim(), full=full, began=100, ended=100)
+    assert planner.plan.partitions(100) == {2: 20}
 
 
 # -- hot keys
