@@ -46,6 +46,7 @@ async def measure(bench: Bench, sizes: Sizes, peers: Sequence[Contender]) -> lis
     """Latencies of all, what postroom's are bound by, and CPU time."""
     contenders = [POSTROOM, *peers]
     by_name = {each.name: each for each in contenders}
+    await bench.queue.purge()  # of what other rows have left
     slices: Slices = {name: [] for name in (DIRECT, *(each.name for each in contenders))}
     async with _running(bench, contenders) as workers, application(bench) as program:
         for _ in range(sizes.latency_slices):
