@@ -31,6 +31,7 @@ from postroom import (
     RetrySchedule,
     Status,
 )
+from postroom.database.database import LEASE, Database, own_engine
 from postroom.database.errors import CONFLICTS
 from postroom.testing import RecordingPublisher
 from tests.support.noting import Diary, MainAsyncSession, WriteNote, noting_container
@@ -287,3 +288,15 @@ async def test_a_clean_up_goes_on_when_another_has_deleted_the_same_rows(
 async def somebody_waits(engine: AsyncEngine) -> bool:
     async with engine.connect() as connection:
         return bool(await connection.scalar(text(WAITING)))
+
+
+@pytest.mark.requirement("E14")
+async def test_a_statement_that_is_a_transaction_by_itself_sees_the_latest_too(
+    strict: AsyncEngine,
+) -> None:
+    own = own_engine(strict, outbox.tables, LEASE)
+    database = Database(own, outbox.tables, keep_connections=True)
+    level = text("SELECT current_setting('transaction_isolation') AS level")
+    [row] = await database.fetch(level)
+    await database.close()
+    assert row.level == "read committed"

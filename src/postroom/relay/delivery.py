@@ -101,7 +101,7 @@ class Delivery:
         if self.breaker.state == "half_open":
             return self._take_probe(choices, now)
         if alone := self.poison.first_to_go_alone(choices):
-            return [] if self.order.in_flight else self._take_alone(alone)  # else it waits
+            return [] if self.order.in_flight else self._take_alone(alone)
         batches, size = [], self.publisher.max_batch
         while batch := self.order.take(min(size, self.room), allowed):
             batches.append(batch)
@@ -140,8 +140,8 @@ class Delivery:
                 self.poison.sent(record, chosen[record], self.clock.monotonic())
                 if self.breaker.state == "half_open":
                     self._probes.add(record.position)
-                [alone] = self._take_alone(record)
-                self._start(alone)
+                self.order.sent(record)
+                self._start([record])
 
     def _start(self, batch: Sequence[HeldRecord]) -> None:
         task = asyncio.create_task(self._deliver(batch))
@@ -185,7 +185,7 @@ class Delivery:
     def _is_expected(self) -> bool:
         """Return whether the loop will come to settle by itself, and has nothing to do before."""
         few = self.order.in_flight and len(self.outcomes) < self.settings.batch_size
-        return bool(few and self._planned and not self.poison.one_by_one)
+        return bool(few and self._planned and not self.poison.restricts)
 
     async def cancel(self) -> None:
         """Cancel what is in flight: it counts as not delivered."""

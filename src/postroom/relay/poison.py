@@ -100,11 +100,6 @@ class Poison:
         self._log_change()
 
     @property
-    def one_by_one(self) -> bool:
-        """Whether records of some partitions are sent one at a time."""
-        return bool(self._left)
-
-    @property
     def restricts(self) -> bool:
         """Whether some records may not be sent as usual."""
         return self._alone is not None or bool(self._left)

@@ -282,6 +282,21 @@ async def test_a_commit_soon_after_a_full_claim_is_fully_claimed_when_that_is_po
     assert 50 in bench.publisher.sent
 
 
+async def test_while_a_record_is_in_flight_outcomes_are_settled_together_after_a_pause() -> None:
+    bench = Bench(seconds=0.005)
+    bench.store.put(*range(1, 11), key="a")  # one after the other
+    await bench.run(1)
+    settled = [
+        (round(each.at, 3), each.values["delivered"]) for each in bench.store.named("settle")
+    ]
+    assert settled == [
+        (0.005, [1]),
+        (0.025, [2, 3, 4, 5]),
+        (0.045, [6, 7, 8, 9]),
+        (0.05, [10]),  # at once: nothing is in flight
+    ]
+
+
 # -- records that are not delivered
 
 
