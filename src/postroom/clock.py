@@ -17,9 +17,9 @@ class Clock:
         return timedelta()
 
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
-        """Wait until the event is set, but no longer than so many seconds."""
+        """Wait until the event is set; it may be set here after so many seconds."""
+        timer = asyncio.get_running_loop().call_later(max(0.0, seconds), event.set)
         try:
-            async with asyncio.timeout(max(0.0, seconds)):
-                await event.wait()
-        except TimeoutError:
-            pass
+            await event.wait()
+        finally:
+            timer.cancel()

@@ -1,6 +1,8 @@
 """Every publisher, through the one suite."""
 
+import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from uuid import UUID
@@ -154,3 +156,11 @@ class TestRabbitMQPublisher(PublisherSuite):
         harness = RabbitMQHarness(rabbitmq_url)
         yield harness
         harness.broker.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="uvloop does not run on Windows")
+class TestRabbitMQPublisherOnUvloop(TestRabbitMQPublisher):
+    """Many servers run applications on uvloop, which is not quite asyncio. See conftest."""
+
+    async def test_it_runs_on_uvloop(self) -> None:
+        assert type(asyncio.get_running_loop()).__module__.startswith("uvloop")

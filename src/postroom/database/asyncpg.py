@@ -57,11 +57,18 @@ class AsyncpgTransactions:
         self, statement: TextClause, values: Mapping[str, Any], *, snapshot: bool
     ) -> Sequence[Any]:
         """See Transactions. On a connection with our settings, that takes one round trip."""
-        async with self._checkout() as checkout:
-            if checkout.has_settings:
-                return await self._execute(checkout.driver, statement, values)
-        async with self.begin(snapshot=snapshot) as execute:
-            return await execute(statement, values)
+        checkout = await self._open()
+        if not checkout.has_settings:
+            await self._put_back(checkout)
+            async with self.begin(snapshot=snapshot) as execute:
+                return await execute(statement, values)
+        try:
+            rows = await self._execute(checkout.driver, statement, values)
+        except BaseException:
+            await self._discard(checkout)
+            raise
+        await self._put_back(checkout)
+        return rows
 
     async def close(self) -> None:
         """See Transactions."""
@@ -74,26 +81,31 @@ class AsyncpgTransactions:
         try:
             yield checkout
         except BaseException:
-            checkout.driver.terminate()  # at once: it may be in the middle of anything
-            await checkout.pooled.invalidate()
-            await checkout.pooled.close()
+            await self._discard(checkout)
             raise
-        if self._keep:
-            self._kept.append(checkout)
-        else:
-            await checkout.pooled.close()
+        await self._put_back(checkout)
 
     async def _open(self) -> Checkout:
         while self._kept:
             kept = self._kept.pop()
             if not kept.driver.is_closed():
                 return kept
-            await kept.pooled.invalidate()
-            await kept.pooled.close()
+            await self._discard(kept)
         await self._sql.prepare(self._engine)
         pooled = await self._engine.connect()
         raw = await pooled.get_raw_connection()
         return Checkout(pooled, raw.driver_connection, self._sql.has_settings(raw.info))
+
+    async def _put_back(self, checkout: Checkout) -> None:
+        if self._keep:
+            self._kept.append(checkout)
+        else:
+            await checkout.pooled.close()
+
+    async def _discard(self, checkout: Checkout) -> None:
+        checkout.driver.terminate()  # at once: it may be in the middle of anything
+        await checkout.pooled.invalidate()
+        await checkout.pooled.close()
 
     async def _execute(
         self, driver: Any, statement: TextClause, values: Mapping[str, Any]

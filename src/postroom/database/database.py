@@ -22,7 +22,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 from sqlalchemy import Engine, Table, TextClause
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom.database.errors import LOCKED, describe, is_conflict, pooler_explained, sql_state
+from postroom.database.errors import LOCKED, describe, explain_pooler, is_conflict, sql_state
 from postroom.database.postgres import PostgresDialect
 from postroom.database.sqlite import SQLiteDialect
 from postroom.database.transactions import Dialect, EngineTransactions, Execute, Transactions
@@ -74,21 +74,19 @@ class Database:
     @asynccontextmanager
     async def transaction(self, *, snapshot: bool = False) -> AsyncIterator[Run]:
         """Begin a transaction. A snapshot only reads, one moment of the database."""
-        with pooler_explained():
+        try:
             async with self._transactions.begin(snapshot=snapshot) as execute:
                 yield partial(self._run, execute)
+        except Exception as error:
+            explain_pooler(error)
+            raise
 
     async def fetch(
         self, statement: TextClause, /, *, snapshot: bool = False, **values: Any
     ) -> Sequence[Any]:
         """Run one statement in a transaction of its own; return its rows."""
         fetch = partial(self._transactions.fetch, snapshot=snapshot)
-
-        async def attempt() -> Sequence[Any]:
-            with pooler_explained():
-                return await self._run(fetch, statement, **values)
-
-        return await self._try(attempt)
+        return await self._try(partial(self._run, fetch, statement, **values))
 
     async def transact(self, work: Callable[[Run], Awaitable[T]]) -> T:
         """Do some work in a transaction, again if it conflicts with another transaction.
@@ -112,6 +110,7 @@ class Database:
             try:
                 return await (finish(attempt()) if self.sql.shielded else attempt())
             except Exception as error:
+                explain_pooler(error)
                 if not attempts_left or not is_conflict(error) or sql_state(error) == LOCKED:
                     raise
                 logger.info("postroom: tries a transaction again: %s", describe(error))

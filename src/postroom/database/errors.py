@@ -1,7 +1,5 @@
 """What an error of the database means: an outage, a lock, a pooler in between, or a mistake."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
@@ -76,15 +74,10 @@ def describe(error: BaseException) -> str:
     return STATES.get(sql_state(error), text)
 
 
-@contextmanager
-def pooler_explained() -> Iterator[None]:
-    """Raise ConfigurationError, with the remedy, where PgBouncer mixes up statements."""
-    try:
-        yield
-    except Exception as error:
-        if sql_state(error) in POOLER_STATES:
-            raise ConfigurationError(POOLER_REMEDY) from error
-        raise
+def explain_pooler(error: Exception) -> None:
+    """Raise ConfigurationError, with the remedy, if PgBouncer has mixed up statements."""
+    if sql_state(error) in POOLER_STATES:
+        raise ConfigurationError(POOLER_REMEDY) from error
 
 
 def _is_mistake(error: BaseException) -> bool:

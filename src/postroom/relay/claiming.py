@@ -72,10 +72,11 @@ class ClaimPlan:
     @property
     def no_room_for(self) -> Set[int]:
         """The partitions that cannot be claimed from, because too many records are held."""
-        batch = max(self.batch_size, self._limit // 4)
+        limit = self._limit
+        batch = max(self.batch_size, limit // 4)
         busy = self.order.sendable or len(self.order.in_flight) >= self.batch_size
         enough = batch if busy else max(1, batch // 4)
-        return self._more if self._limit - len(self.order.held) < enough else set()
+        return self._more if limit - len(self.order.held) < enough else set()
 
     @property
     def _limit(self) -> int:
@@ -86,7 +87,7 @@ class ClaimPlan:
         """Return the partitions to claim from, with the tokens of their leases."""
         if now >= self._full_claim_at:
             self._more |= self._woken
-        if self.no_room_for:
+        if not self._more or self.no_room_for:
             return {}
         depth = max(LEAST_DEPTH, self._limit // max(1, len(self.leases.by_partition)))
         few = [each for each in self._more if self.order.load(each).held < depth]
@@ -100,9 +101,9 @@ class ClaimPlan:
         nothing is held, there is no backlog.
         """
         floors = self.order.floors
+        if not self.order.held or not partitions:
+            return list(partitions)
         ordered = sorted(partitions, key=lambda each: floors.get(each, 0))
-        if not self.order.held or not ordered:
-            return ordered
         middle = floors.get(ordered[len(ordered) // 2], 0)
         return [each for each in ordered if floors.get(each, 0) <= middle]
 
@@ -146,9 +147,11 @@ class ClaimPlan:
 
         Each partition is looked at once a second.
         """
+        if not self._filled_since:
+            return {}
         filled = [p for p, since in self._filled_since.items() if now - since >= FILLED_FOR]
         self._filled_since.update(dict.fromkeys(filled, now))
-        return self.order.firsts_with_followers(filled) if filled else {}
+        return self.order.firsts_with_followers(filled)
 
 
 async def claim_past_hot_keys(plan: ClaimPlan, store: Store, now: float) -> None:

@@ -16,14 +16,13 @@ BATCH = 1000
 
 async def clean_regularly(store: Store, clock: Clock, retention: timedelta | None) -> None:
     """Clean up now and every ten minutes, until cancelled."""
-    never = asyncio.Event()
     while True:
         try:
             await clean(store, retention)
         except Exception as error:  # deliveries do not depend on it
             level = logging.WARNING if database_outage(error) else logging.ERROR
             logger.log(level, "postroom: the clean-up has to wait: %s", describe(error))
-        await clock.wait(never, INTERVAL.total_seconds())
+        await clock.wait(asyncio.Event(), INTERVAL.total_seconds())
 
 
 async def clean(store: Store, retention: timedelta | None) -> int:

@@ -26,7 +26,7 @@ PROBE_PATIENCE = 1.0
 """Seconds to wait for the delivery that tries the publisher, before another one is sent."""
 CANCEL_WITHIN = 5.0
 """Seconds to wait for cancelled deliveries."""
-SETTLE_PAUSE = 0.02
+SETTLE_PAUSE = 0.1
 """Seconds between two settlements at least, unless there is a batch to settle."""
 LOCK_PAUSE = 0.5
 """Seconds between two looks at records that another transaction has locked."""
@@ -47,6 +47,7 @@ class Delivery:
     tally: Tally
     changed: Callable[[], None]
     """Is called when there is something for the loop to do."""
+    drain: bool = False  # the relay ends when everything is settled
     closed: bool = False
     """Whether nothing more may be sent."""
     outcomes: dict[HeldRecord, Outcome] = field(default_factory=dict)
@@ -57,16 +58,12 @@ class Delivery:
     """When to settle again, after a lock was in the way."""
     bug: BaseException | None = None
     """What should not have happened in a delivery. The loop raises it."""
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _settled_at: float = 0.0
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)  # a batch each, then the next
+    _settled_at: float = -SETTLE_PAUSE
     _planned: bool = False  # the loop waits for the next settlement
+    _urgent: set[HeldRecord] = field(default_factory=set)  # answered, and others wait for them
     _probes: set[int] = field(default_factory=set)  # sent since the publisher opened again
     _probe_until: float = 0.0
-
-    @property
-    def busy(self) -> bool:
-        """Whether anything is in flight."""
-        return bool(self._tasks)
 
     @property
     def room(self) -> int:
@@ -101,7 +98,7 @@ class Delivery:
         if self.breaker.state == "half_open":
             return self._take_probe(choices, now)
         if alone := self.poison.first_to_go_alone(choices):
-            return [] if self.order.in_flight else self._take_alone(alone)
+            return [] if self.order.in_flight else [self.order.take(1, lambda it: it is alone)]
         batches, size = [], self.publisher.max_batch
         while batch := self.order.take(min(size, self.room), allowed):
             batches.append(batch)
@@ -116,15 +113,12 @@ class Delivery:
             return []
         self._probe_until = now + PROBE_PATIENCE
         self._probes.add(record.position)
-        return self._take_alone(record)
-
-    def _take_alone(self, record: HeldRecord) -> list[list[HeldRecord]]:
-        """Take one record for a call of its own."""
-        self.order.sent(record)
-        return [[record]]
+        return [self.order.take(1, lambda each: each is record)]
 
     async def send_suspects(self, worker: str) -> None:
         """After crashes, send one record of a partition at a time, written down before."""
+        if not self.poison.restricts:
+            return
         if done := self.poison.survived(self.order):
             await self.store.leases.clear_crashes(worker, done)
         room = self.room
@@ -145,7 +139,7 @@ class Delivery:
 
     def _start(self, batch: Sequence[HeldRecord]) -> None:
         task = asyncio.create_task(self._deliver(batch))
-        self._tasks.add(task)
+        self.tasks.add(task)
         task.add_done_callback(self._done)
 
     async def _deliver(self, batch: Sequence[HeldRecord]) -> None:
@@ -162,8 +156,7 @@ class Delivery:
             batch, *others = self._batches() or [[]]
             for other in others:
                 self._start(other)
-            if batch and not self._is_expected():
-                self.changed()
+            self._tell()
 
     def _without_refused(self, batch: Sequence[HeldRecord]) -> Sequence[HeldRecord]:
         """Refuse the records that are not even to be sent; return the others."""
@@ -177,23 +170,24 @@ class Delivery:
         return good
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self.tasks.discard(task)
         if not task.cancelled():
             self.bug = self.bug or task.exception()
-        self.changed()
+        self._tell()
 
-    def _is_expected(self) -> bool:
-        """Return whether the loop will come to settle by itself, and has nothing to do before."""
-        few = self.order.in_flight and len(self.outcomes) < self.settings.batch_size
-        return bool(few and self._planned and not self.poison.restricts)
+    def _tell(self) -> None:
+        """Tell the loop, unless it will come to settle by itself and has nothing to do before."""
+        can_wait = self._planned and self.clock.monotonic() < self._settle_after
+        if self.bug or self.poison.restricts or not can_wait:
+            self.changed()
 
     async def cancel(self) -> None:
         """Cancel what is in flight: it counts as not delivered."""
         self.closed = True
-        for task in self._tasks:
+        for task in self.tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=CANCEL_WITHIN)
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=CANCEL_WITHIN)
 
     # -- answers
 
@@ -203,8 +197,11 @@ class Delivery:
         self._answer(record, Refused(reason, permanent=True))
 
     def _answer(self, record: HeldRecord, outcome: Outcome) -> None:
-        self.order.answered(record, delivered=isinstance(outcome, Delivered))
+        delivered = isinstance(outcome, Delivered)
+        self.order.answered(record, delivered=delivered)
         self.outcomes[record] = outcome
+        if record.blocks_key or not delivered:
+            self._urgent.add(record)
 
     def _answered(self, records: Sequence[HeldRecord], answers: Sequence[Answer]) -> None:
         """Note the answers; an outage among them is about the records that have none."""
@@ -240,20 +237,22 @@ class Delivery:
     def to_settle(self, now: float) -> dict[HeldRecord, Outcome]:
         """Return the outcomes that can be settled now."""
         if not self.locked:
-            few = self.order.in_flight and len(self.outcomes) < self.settings.batch_size
-            wait_until = self._next_settlement if few else self.settle_at
-            return self.outcomes.copy() if now >= wait_until else {}
+            return self.outcomes.copy() if now >= self._settle_after else {}
         free = self.outcomes.items()
         return {record: outcome for record, outcome in free if record.position not in self.locked}
 
     @property
-    def _next_settlement(self) -> float:
+    def _settle_after(self) -> float:
+        """When to settle: with what is answered soon, unless others wait or there is a batch."""
+        last = self.closed or (self.drain and not self.order.in_flight)
+        if last or self._urgent or len(self.outcomes) >= self.settings.batch_size:
+            return self.settle_at
         return max(self.settle_at, self._settled_at + SETTLE_PAUSE)
 
     def plan_settlement(self) -> float:
-        """Return when to settle, if there is not a batch to settle or nothing in flight before."""
+        """Return when to settle, if there is not a batch to settle before."""
         self._planned = True
-        return self._next_settlement
+        return self._settle_after
 
     async def settle(self) -> Settlement:
         """Write the outcomes that can be settled, and return them. If that fails, they are kept."""
@@ -261,9 +260,9 @@ class Delivery:
         if self.locked and now >= self.settle_at:
             await self._look_for_locks(self.locked)
         outcomes = self.to_settle(now)
-        settlement = settlement_of(outcomes, self.settings)
         if not outcomes:
-            return settlement
+            return Settlement()
+        settlement = settlement_of(outcomes, self.settings)
         tokens = self.leases.usable(now)
         for each in settlement.delivered:
             if tokens.get(each.partition) != each.token:
@@ -271,6 +270,7 @@ class Delivery:
         self._planned = False
         written = await self.store.settlements.settle(settlement)
         self._settled_at = self.clock.monotonic()
+        self._urgent -= outcomes.keys()
         for record in outcomes:
             del self.outcomes[record]
         for each in settlement.delivered:

@@ -15,9 +15,9 @@ async def beat(loop: Loop, store: Store) -> None:
 
     `store` has a connection of its own, so that a heartbeat waits for nothing else.
     """
-    never, seconds, database = asyncio.Event(), loop.settings.heartbeat, loop.database_breaker
+    seconds, database = loop.settings.heartbeat, loop.database_breaker
     while True:
-        await loop.clock.wait(never, seconds)
+        await loop.clock.wait(asyncio.Event(), seconds)
         asked_at = loop.clock.monotonic()
         try:
             async with asyncio.timeout(max(1.0, seconds)), loop.leases.lock:

@@ -68,12 +68,12 @@ class Loop:
             poison=self._poison,
             tally=self.tally,
             changed=self.look,
+            drain=self.drain,
         )
         self.reopen = asyncio.Event()
         """Is set when it is time to open the publisher again, which is done beside the loop."""
         self._changed = asyncio.Event()
-        self._asked = False
-        self._stop_at = inf
+        self._asked, self._stop_at = False, inf
         self._time_limit: asyncio.Timeout | None = None
         self.tally.log_progress(self._now())  # from now on, once a minute
 
@@ -128,14 +128,14 @@ class Loop:
     def _finished(self) -> bool:
         if self.stopping:
             over = self._now() >= self._stop_at
-            return over or not (self._delivery.busy or self._delivery.outcomes)
+            return over or not (self._delivery.tasks or self._delivery.outcomes)
         return self.drain and self.idle
 
     async def _turn(self) -> None:
         self._asked = False  # anything of the database
         if self._delivery.bug is not None:
             raise self._delivery.bug
-        if self.drain and self.publisher_breaker.state == "open" and not self._delivery.busy:
+        if self.drain and self.publisher_breaker.state == "open" and not self._delivery.tasks:
             raise Outage(self.publisher_breaker.reason)
         if self.publisher_breaker.due():
             self.reopen.set()
@@ -186,11 +186,12 @@ class Loop:
 
     async def _poll(self, *, take: bool = True) -> None:
         """Renew the leases, release what has no work, take a share of what has."""
-        now, surplus, busy = self._now(), self.leases.surplus, self._order.partitions()
-        if surplus and surplus.isdisjoint(busy):
+        now, surplus = self._now(), self.leases.surplus
+        if surplus and surplus.isdisjoint(self._order.partitions()):
             self._timer.within(0)  # nobody serves these until they are released
         if not self._timer.due(now, quiet=self._asked and not self._order.held):
             return
+        busy = self._order.partitions()
         if take and not self.drain:
             busy |= self.leases.lingering(now)
         async with self.leases.lock:
@@ -226,10 +227,9 @@ class Loop:
             tokens, depth=self._plan.depth(tokens), held=self._order.held, floors=floors
         )
         self._plan.claimed(claim, full=not floors, began=now, ended=self._now())
-        if self._plan.empty_claims:
-            self.idle = self._plan.empty_claims > 1
-            if not self.idle:
-                self._timer.within(0)  # poll at once, to release the leases
+        self.idle = self._plan.empty_claims > 1
+        if self._plan.empty_claims == 1:
+            self._timer.within(0)  # poll at once, to release the leases
         logger.debug(
             "postroom: claimed %d records of %d partitions", len(claim.records), len(tokens)
         )

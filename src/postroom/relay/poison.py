@@ -102,7 +102,7 @@ class Poison:
     @property
     def restricts(self) -> bool:
         """Whether some records may not be sent as usual."""
-        return self._alone is not None or bool(self._left)
+        return bool(self._alone or self._left or self._suspects)
 
     def may_send(self, partition: int) -> bool:
         """Return whether the records of a partition may be sent as usual, beside others."""

@@ -132,4 +132,5 @@ class Claims:
 
 
 def _partitions(partitions: Collection[int], floors: Mapping[int, int]) -> str:
-    return as_rows({"partition": each, "floor": floors.get(each, 0)} for each in partitions)
+    rows = [f'{{"partition":{each},"floor":{floors.get(each, 0)}}}' for each in partitions]
+    return f"[{','.join(rows)}]"

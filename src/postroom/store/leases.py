@@ -3,9 +3,8 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import text
 
@@ -129,15 +128,12 @@ class Leases:
         that is not busy is released. With `all_if_alone`, a worker that is alone takes all
         partitions when one has work: it can then claim the next commit without a poll.
         """
-        look = partial(
-            self._look_at,
-            worker=worker,
-            lease=lease,
-            busy=busy,
-            surplus=surplus,
-            take=take,
-            all_if_alone=all_if_alone,
-        )
+        numbers, values = self.database.sql.numbers(busy), _values(worker, lease)
+
+        async def look(run: Run) -> Decision:
+            found = [Look(*row) for row in await run(self._look, busy=numbers, **values)]
+            return decide(found, worker, busy, surplus, take=take, all_if_alone=all_if_alone)
+
         if not self.database.sql.shares_work:  # most looks find nothing to do: no file is locked
             async with self.database.transaction(snapshot=True) as run:
                 wanted = await look(run)
@@ -150,21 +146,6 @@ class Leases:
             return replace(wanted.poll, leases=leases)
 
         return await self.database.transact(work)
-
-    async def _look_at(
-        self,
-        run: Run,
-        *,
-        worker: str,
-        lease: timedelta,
-        busy: Collection[int],
-        surplus: Collection[int],
-        take: bool,
-        all_if_alone: bool,
-    ) -> "Decision":
-        numbers = self.database.sql.numbers(busy)
-        rows = await run(self._look, busy=numbers, **_values(worker, lease))
-        return decide(rows, worker, busy, surplus, take=take, all_if_alone=all_if_alone)
 
     async def _write(
         self, run: Run, worker: str, lease: timedelta, wanted: "Decision"
@@ -219,6 +200,19 @@ class Leases:
         await run(self._forget_worker, worker=worker)
 
 
+class Look(NamedTuple):
+    """What a poll finds of a partition: its lease, and what there is to do."""
+
+    partition: int
+    worker: str | None
+    leased_until: Any
+    has_work: bool
+    due_in: float | None
+    is_expired: bool
+    is_present: bool
+    others: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """Which partitions a worker keeps, releases, and takes if they are free: `room` at most."""
@@ -238,7 +232,7 @@ class Decision:
 
 
 def decide(
-    rows: Sequence[Any],
+    rows: Sequence[Look],
     worker: str,
     busy: Collection[int],
     surplus: Collection[int],
@@ -277,7 +271,7 @@ def _values(worker: str, lease: timedelta) -> dict[str, Any]:
     return {"worker": worker, "lease": seconds, "presence": 2 * min(HEARTBEAT, seconds / 4)}
 
 
-def _unattended(rows: Iterable[Any], worker: str) -> Iterator[Unattended]:
+def _unattended(rows: Iterable[Look], worker: str) -> Iterator[Unattended]:
     """Find partitions with work whose worker has not shown up for two heartbeats."""
     until: dict[str, list[datetime]] = {}
     for row in rows:

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.database.database import LEASE, Database, Run, as_rows, transaction
-from postroom.database.errors import pooler_explained
+from postroom.database.errors import explain_pooler
 from postroom.record import Key, Status
 from postroom.store.base import Counts
 from postroom.store.blocked_keys import HELD, BlockedKeys
@@ -77,10 +77,13 @@ class Store:
         """Check that the tables are there. Raises SchemaError."""
         # Without settings of ours: asyncpg looks up types that it does not know, and would leave
         # jit=off with the connection.
-        with pooler_explained():
+        try:
             await self.database.sql.prepare(self.database.engine)
             async with self.database.engine.begin() as connection:
                 await connection.run_sync(check_schema, self.database.tables)
+        except Exception as error:
+            explain_pooler(error)
+            raise
         await self.leases.create()
 
     async def counts(self) -> Counts:

@@ -106,7 +106,7 @@ async def test_records_are_sent_in_batches_of_the_publisher_s_size() -> None:
     desk = Desk(max_batch=4)
     await desk.send(*many(10))
     assert desk.publisher.calls == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
-    assert desk.delivery.busy
+    assert desk.delivery.tasks
 
 
 async def test_no_more_are_in_flight_than_the_publisher_takes() -> None:
@@ -179,7 +179,7 @@ async def test_each_outcome_is_noted_and_the_loop_is_called() -> None:
     await let_tasks_run()
     assert desk.outcomes == [(1, DELIVERED), (2, refused), (3, postponed)]
     assert desk.changes > before
-    assert not desk.delivery.busy
+    assert not desk.delivery.tasks
 
 
 @pytest.mark.parametrize("outcome", [Refused("no route"), Postponed("queue is full")])
@@ -346,7 +346,7 @@ async def test_cancelled_deliveries_count_as_not_delivered() -> None:
     await desk.delivery.cancel()
     assert desk.outcomes == [(2, DELIVERED)]
     assert (list(desk.order.in_flight), len(desk.order.sendable)) == ([], 2)
-    assert (desk.delivery.busy, desk.breaker.state) == (False, "closed")
+    assert (bool(desk.delivery.tasks), desk.breaker.state) == (False, "closed")
     await desk.send()
     assert len(desk.publisher.calls) == 3
 

@@ -282,19 +282,40 @@ async def test_a_commit_soon_after_a_full_claim_is_fully_claimed_when_that_is_po
     assert 50 in bench.publisher.sent
 
 
-async def test_while_a_record_is_in_flight_outcomes_are_settled_together_after_a_pause() -> None:
-    bench = Bench(seconds=0.005)
+async def test_outcomes_are_settled_together_after_a_pause() -> None:
+    bench = Bench(seconds=0.025)
     bench.store.put(*range(1, 11), key="a")  # one after the other
     await bench.run(1)
     settled = [
         (round(each.at, 3), each.values["delivered"]) for each in bench.store.named("settle")
     ]
     assert settled == [
-        (0.005, [1]),
-        (0.025, [2, 3, 4, 5]),
-        (0.045, [6, 7, 8, 9]),
-        (0.05, [10]),  # at once: nothing is in flight
+        (0.025, [1]),
+        (0.125, [2, 3, 4, 5]),
+        (0.225, [6, 7, 8, 9]),
+        (0.325, [10]),
     ]
+
+
+async def test_run_once_does_not_wait_for_more_when_nothing_is_in_flight() -> None:
+    bench = Bench(seconds=0.025, drain=True)
+    bench.store.put(*range(1, 4), key="a")
+    await bench.run(1)
+    settled = [
+        (round(each.at, 3), each.values["delivered"]) for each in bench.store.named("settle")
+    ]
+    assert settled == [(0.025, [1]), (0.075, [2, 3])]
+
+
+async def test_a_record_for_which_others_wait_is_settled_at_once() -> None:
+    bench = Bench(seconds=0.025)
+    bench.store.put(1, 2, key="a")
+    bench.publisher.reply = lambda records: (
+        [Refused("no route")] if records[0].position == 2 else delivers_all(records)
+    )
+    await bench.run(0.06)
+    first, second, *_ = (round(each.at, 3) for each in bench.store.named("settle"))
+    assert (first, second) == (0.025, 0.05)
 
 
 # -- records that are not delivered
@@ -308,7 +329,7 @@ async def test_a_refused_record_is_tried_again_when_it_is_time_and_its_key_waits
     )
     await bench.run(10)
     settled = [(each.at, each.values) for each in bench.store.named("settle")]
-    assert [at for at, _ in settled] == [0, 5, 5]  # the later record is sent at once
+    assert [round(at, 2) for at, _ in settled] == [0, 5, 5.1]  # the later record is sent at once
     assert [each["attempts"] for _, each in settled] == [{1: Verdict.RETRY}, {}, {}]
     assert [each["delivered"] for _, each in settled] == [[], [1], [2]]
     assert (bench.publisher.sent, bench.store.rows) == ([1, 1, 2], {})

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from pamqp import commands, frame, header, heartbeat
 from pamqp.base import Frame
@@ -15,9 +15,9 @@ from postroom.publishers.rabbitmq.frames import FRAME, OVERHEAD, confirmation
 from postroom.publishers.rabbitmq.login import FRAME_MAX, server_name, start_ok, tune_ok
 
 F = TypeVar("F", bound=Frame)
+NEXT_ADDRESS: Final = 0.25
 ANSWER_WITHIN: Final = 5.0
 """Seconds for the broker to answer in, when it is asked for something: fewer than a relay waits."""
-NEXT_ADDRESS: Final = 0.25
 CLOSE_WITHIN: Final = 2.0
 
 
@@ -61,14 +61,13 @@ class Connection(asyncio.Protocol):
         connection = cls(address)
         context = address.tls_context()
         loop = asyncio.get_running_loop()
+        # Of a name that has several addresses; uvloop tries them one after the other.
+        is_asyncio = isinstance(loop, asyncio.BaseEventLoop)
+        several: dict[str, Any] = {"happy_eyeballs_delay": NEXT_ADDRESS} if is_asyncio else {}
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
                 await loop.create_connection(
-                    lambda: connection,
-                    address.host,
-                    address.port,
-                    ssl=context,
-                    happy_eyeballs_delay=NEXT_ADDRESS,  # of a name that has several
+                    lambda: connection, address.host, address.port, ssl=context, **several
                 )
                 await connection._log_in()
         except TimeoutError as error:
@@ -157,8 +156,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio.Protocol."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what asyncio promises
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class
         self._wake_writers()
         self._heard = asyncio.get_running_loop().time()
 
