@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from math import inf
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
@@ -85,16 +86,23 @@ class BenchQueue:
         queue = await self._channel.declare_queue(QUEUE, passive=True)
         return queue.declaration_result.message_count or 0
 
-    async def purge(self) -> None:
-        await self._queue.purge()
+    async def purge(self) -> int:
+        return (await self._queue.purge()).message_count or 0
 
-    async def watch(self, expected: int, usage: Callable[[], Usage]) -> Arrivals:
-        """Look at the length of the queue until so many messages are there."""
-        arrivals, count, moved = Arrivals(), 0, time.perf_counter()
+    async def watch(
+        self, expected: int, usage: Callable[[], Usage], *, at_most: float = inf
+    ) -> Arrivals:
+        """Look at the length of the queue until so many messages have arrived.
+
+        It is emptied when there are more than `at_most`, as consumers would do.
+        """
+        arrivals, count, gone, moved = Arrivals(), 0, 0, time.perf_counter()
         empty_at = moved
         while count < expected:
             await asyncio.sleep(LOOK_EVERY)
-            now, before, count = time.perf_counter(), count, await self.count()
+            now, before, count = time.perf_counter(), count, gone + await self.count()
+            if count - gone > at_most:
+                gone += await self.purge()
             if not count:
                 empty_at = now
             elif not arrivals.usages:

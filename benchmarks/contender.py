@@ -68,6 +68,7 @@ EVENTS = """(SELECT n, gen_random_uuid() AS id, 'order-' || n % CAST(:keys AS bi
 BYTES = f"convert_to(CAST({PAYLOAD} AS text), 'UTF8')"
 
 RAW = Contender(name="raw", module="raw")
+RAW_ONE_BY_ONE = replace(RAW, name="raw, one by one", settings={"in_flight": 1})
 AIO_PIKA = Contender(name="aio-pika", module="aio_pika_alone", share=0.25)
 TEXTBOOK = Contender(
     name="textbook",

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from sqlalchemy import text
@@ -24,6 +25,8 @@ from benchmarks.worker import Services, Worker, create_table, server_cpu, starte
 
 KEYS = 1000
 SINGLE_EVENTS = 20
+
+PROCESSES = {"workers": "the process", "rabbitmq": "RabbitMQ", "postgresql": "PostgreSQL"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +63,13 @@ class Bench:
         *,
         keys: int = KEYS,
         check: bool = False,
+        in_queue: float = inf,
         **settings: Any,
     ) -> Turn:
-        """Have a contender deliver a backlog. The rate counts from the first arrivals on."""
+        """Have a contender deliver a backlog. The rate counts from the first arrivals on.
+
+        `in_queue`: how many messages may be in the queue before it is emptied.
+        """
         await self.empty(contender)
         if contender.table:
             await self._fill(contender, records, keys)
@@ -70,8 +77,9 @@ class Bench:
         told = self._settings(contender, records, keys, settings)
         async with self.workers(contender, told) as workers:
             await workers[0].go()
-            arrivals = await self.queue.watch(records, lambda: usage(workers))
-        await self._finish(contender, records, check=check)
+            arrivals = await self.queue.watch(records, lambda: usage(workers), at_most=in_queue)
+        if in_queue == inf:
+            await self._finish(contender, records, check=check)
         return Turn(rate=arrivals.rate, arrivals=arrivals)
 
     async def burst(
@@ -85,14 +93,15 @@ class Bench:
     ) -> Turn:
         """Commit records while workers wait on an empty outbox. The rate counts from the commit."""
         await self.empty(contender)
-        told = self._settings(contender, records, KEYS, settings)
+        told = self._settings(contender, records // count, KEYS, settings)
         async with self.workers(contender, told, count) as workers:
             if contender.table:
                 await self._settle(contender, workers)
                 start = await self._fill(contender, records, KEYS)
             else:
                 start = time.perf_counter()
-                await workers[0].go()
+                for worker in workers:
+                    await worker.go()
             arrivals = await self.queue.watch(records, lambda: usage(workers))
         await self._finish(contender, records, check=check)
         reads = await self.sequential_reads(contender.table)
@@ -124,9 +133,8 @@ class Bench:
         self, contender: Contender, records: int, keys: int, settings: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The settings of a contender's process; without an outbox it is told what to send."""
-        if not contender.table:
-            return {"records": records, "keys": keys}
-        return {**contender.settings, **settings}
+        told = {} if contender.table else {"records": records, "keys": keys}
+        return {**told, **contender.settings, **settings}
 
     async def empty(self, contender: Contender) -> None:
         """Empty and vacuum the table of a contender, and the queue."""
@@ -208,6 +216,20 @@ async def take_turns(
 def ratios(turns: Mapping[str, Sequence[Turn]], name: str, other: str) -> list[float]:
     """The rates of a contender as ratios to those of another one, of the same turns."""
     return [ours.rate / theirs.rate for ours, theirs in zip(turns[name], turns[other], strict=True)]
+
+
+def cpu_figure(
+    row: str, name: str, turns: Sequence[Turn], of: str = "workers", at_most: float | None = None
+) -> Figure:
+    """The CPU time per record, of a contender's processes or of a server."""
+    return Figure(
+        row=row,
+        contender=name,
+        what=f"CPU of {PROCESSES[of]} per record",
+        values=[turn.arrivals.cpu_per_record(of) for turn in turns],
+        unit="µs",
+        at_most=at_most,
+    )
 
 
 def rate_figures(

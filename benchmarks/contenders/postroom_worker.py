@@ -1,6 +1,7 @@
 """postroom: `OutboxRelay` and `RabbitMQPublisher` with their default settings."""
 
 import asyncio
+import gc
 
 from sqlalchemy import MetaData
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -16,6 +17,7 @@ async def main() -> None:
     await go()
     engine = create_async_engine(task.database.replace("postgresql:", "postgresql+asyncpg:"))
     publisher = RabbitMQPublisher(task.broker, exchange=EXCHANGE)
+    gc.freeze()  # as `postroom worker` does
     async with OutboxRelay(outbox, engine, publisher, **task.settings).running() as relay:
         while not relay.idle:  # noqa: ASYNC110 - the relay has no event for it
             await asyncio.sleep(0.01)

@@ -1,7 +1,7 @@
 """The floor: frames that were encoded before the clock starts, written in pieces to a socket.
 
-2,000 messages at most are unconfirmed, as many as postroom's publisher may have. There is no
-database, no order to keep and nothing to write down.
+2,000 messages at most are unconfirmed, as many as postroom's publisher may have, unless `in_flight`
+says otherwise. There is no database, no order to keep and nothing to write down.
 """
 
 import asyncio
@@ -78,11 +78,14 @@ class Raw(asyncio.Protocol):
             self._send(request, channel)
             await self._replies.get()
 
-    async def deliver(self, pieces: Sequence[bytes], messages: int) -> None:
-        """Write pieces again and again until so many messages are confirmed."""
-        for sent in range(0, messages, PIECE):
-            await self._until(sent + PIECE - IN_FLIGHT)
-            self._transport.write(pieces[sent // PIECE % len(pieces)])
+    async def deliver(self, encoded: Sequence[bytes], messages: int, in_flight: int) -> None:
+        """Write messages again and again, in pieces, until so many are confirmed."""
+        size = min(PIECE, -(-in_flight // 2))
+        starts = range(0, len(encoded), size)
+        pieces = [b"".join(encoded[start : start + size]) for start in starts]
+        for sent in range(0, messages, size):
+            await self._until(sent + size - in_flight)
+            self._transport.write(pieces[sent // size % len(pieces)])
         await self._until(messages)
 
     def close(self) -> None:
@@ -137,8 +140,6 @@ async def main() -> None:
     task = read_task()
     records, keys = task.settings["records"], task.settings["keys"]
     encoded = [encode(letter) for letter in letters(min(records, DISTINCT), keys)]
-    starts = range(0, len(encoded), PIECE)
-    pieces = [b"".join(encoded[start : start + PIECE]) for start in starts]
     address = urlsplit(task.broker)
     loop = asyncio.get_running_loop()
     _, raw = await loop.create_connection(
@@ -147,7 +148,7 @@ async def main() -> None:
     user, password = unquote(address.username or "guest"), unquote(address.password or "guest")
     await raw.open(user, password, unquote(address.path[1:]))
     await go()
-    await raw.deliver(pieces, records)
+    await raw.deliver(encoded, records, task.settings.get("in_flight", IN_FLIGHT))
     await run_until_stopped()
     raw.close()
 

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from benchmarks.contender import AIO_PIKA, POSTROOM, RAW, TEXTBOOK, Contender
 from benchmarks.figures import Figure
 from benchmarks.sizes import Sizes
-from benchmarks.turns import Bench, Turn, rate_figures, take_turns
+from benchmarks.turns import Bench, Turn, cpu_figure, rate_figures, take_turns
 
+CPU_ROW = "CPU while draining"
 CPU_BOUND = 30
 SHOWN = (RAW.name, POSTROOM.name)
-SERVERS = {"rabbitmq": "RabbitMQ", "postgresql": "PostgreSQL"}
+SERVERS = ("rabbitmq", "postgresql")
 
 
 async def measure(bench: Bench, sizes: Sizes, peers: Sequence[Contender]) -> list[Figure]:
@@ -23,27 +24,7 @@ async def measure(bench: Bench, sizes: Sizes, peers: Sequence[Contender]) -> lis
     row = f"drain of {sizes.drain:,}"
     return [
         *rate_figures(row, turns, at_least={POSTROOM.name: 0.75}),
-        *(_cpu(name, taken) for name, taken in turns.items()),
-        *(_server_cpu(name, turns[name], of) for name in SHOWN for of in SERVERS),
+        cpu_figure(CPU_ROW, POSTROOM.name, turns[POSTROOM.name], at_most=CPU_BOUND),
+        *(cpu_figure(CPU_ROW, each, turns[each]) for each in turns if each != POSTROOM.name),
+        *(cpu_figure(CPU_ROW, each, turns[each], of) for each in SHOWN for of in SERVERS),
     ]
-
-
-def _cpu(name: str, turns: Sequence[Turn]) -> Figure:
-    return Figure(
-        row="CPU while draining",
-        contender=name,
-        what="CPU of the process per record",
-        values=[turn.cpu for turn in turns],
-        unit="µs",
-        at_most=CPU_BOUND if name == POSTROOM.name else None,
-    )
-
-
-def _server_cpu(name: str, turns: Sequence[Turn], of: str) -> Figure:
-    return Figure(
-        row="CPU while draining",
-        contender=name,
-        what=f"CPU of {SERVERS[of]} per record",
-        values=[turn.arrivals.cpu_per_record(of) for turn in turns],
-        unit="µs",
-    )

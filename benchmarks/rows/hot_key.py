@@ -1,9 +1,12 @@
-"""One hot key in strict order: nothing of it may be sent side by side."""
+"""One hot key in strict order: nothing of it may be sent side by side.
+
+Raw frames, one after the other, are the floor: RabbitMQ's answers, and an event loop that waits.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from benchmarks.contender import POSTROOM, TXOUTBOX, Contender
+from benchmarks.contender import POSTROOM, RAW_ONE_BY_ONE, TXOUTBOX, Contender
 from benchmarks.figures import Figure
 from benchmarks.sizes import Sizes
 from benchmarks.turns import Bench, Turn, ratios, take_turns
@@ -12,15 +15,18 @@ ROW = "one hot key"
 
 
 async def measure(bench: Bench, sizes: Sizes, peers: Sequence[Contender]) -> list[Figure]:
-    """Rate and CPU time per record, and the ratio to txoutbox where it is installed."""
+    """Rate and CPU time per record, and the ratios to raw and to txoutbox, if it is installed."""
 
     async def turn(contender: Contender, check: bool) -> Turn:
         return await bench.drain(contender, sizes.hot_key, keys=1, check=check)
 
-    contenders = [POSTROOM, *(peer for peer in peers if peer is TXOUTBOX)]
+    contenders = [RAW_ONE_BY_ONE, POSTROOM, *(peer for peer in peers if peer is TXOUTBOX)]
     turns = await take_turns(contenders, sizes.hot_turns, turn)
     figures = [figure for name, taken in turns.items() for figure in _figures(name, taken)]
-    return figures + (_compared(turns) if TXOUTBOX.name in turns else [])
+    figures.append(_compared(turns, RAW_ONE_BY_ONE.name))
+    if TXOUTBOX.name in turns:
+        figures.append(_compared(turns, TXOUTBOX.name, at_least=2))
+    return figures
 
 
 def _figures(name: str, turns: Sequence[Turn]) -> list[Figure]:
@@ -32,7 +38,13 @@ def _figures(name: str, turns: Sequence[Turn]) -> list[Figure]:
     ]
 
 
-def _compared(turns: Mapping[str, Sequence[Turn]]) -> list[Figure]:
-    values = ratios(turns, POSTROOM.name, TXOUTBOX.name)
-    what = "rate, ratio to txoutbox"
-    return [Figure(row=ROW, contender=POSTROOM.name, what=what, values=values, at_least=2)]
+def _compared(
+    turns: Mapping[str, Sequence[Turn]], other: str, at_least: float | None = None
+) -> Figure:
+    return Figure(
+        row=ROW,
+        contender=POSTROOM.name,
+        what=f"rate, ratio to {other}",
+        values=ratios(turns, POSTROOM.name, other),
+        at_least=at_least,
+    )

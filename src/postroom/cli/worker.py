@@ -1,6 +1,7 @@
 """A relay in a process of its own: checks, says what it does, delivers until it is told to stop."""
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Coroutine
@@ -91,6 +92,7 @@ async def _work(settings: WorkerSettings, signals: StopSignals, *, once: bool, w
         async with health_server(settings.health_host, settings.health_port, lambda: relay.health):
             if wait or await _unless(signals.stop, check(relay)):
                 logger.info("postroom: %s", description(relay, once=once))
+                gc.freeze()  # what is there now stays: to look for garbage in it takes long
                 await _deliver(relay, signals, once=once)
             return signals.code
     finally:

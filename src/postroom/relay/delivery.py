@@ -99,10 +99,9 @@ class Delivery:
             return self._take_probe(choices, now)
         if alone := self.poison.first_to_go_alone(choices):
             return [] if self.order.in_flight else [self.order.take(1, lambda it: it is alone)]
-        batches, size = [], self.publisher.max_batch
-        while batch := self.order.take(min(size, self.room), allowed):
-            batches.append(batch)
-        return batches
+        size = self.publisher.max_batch
+        taken = self.order.take(self.room, allowed)
+        return [taken[start : start + size] for start in range(0, len(taken), size)]
 
     def _take_probe(self, choices: Iterable[HeldRecord], now: float) -> list[list[HeldRecord]]:
         """Take one record to try the publisher; another one if that takes long."""

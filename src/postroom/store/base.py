@@ -54,10 +54,11 @@ class HeldRecord:
 
     - `token`: of the lease that it was claimed under
     - `fault`: why the row cannot be read as a record; None for a good one
+    - `queue`: its key, or its position if it has none: it waits for nobody
     - `blocks_key`: whether the database holds back later records of its key until it is settled
     """
 
-    __slots__ = ("blocks_key", "fault", "key", "partition", "position", "record", "token")
+    __slots__ = ("blocks_key", "fault", "key", "partition", "position", "queue", "record", "token")
 
     def __init__(self, record: ClaimedRecord, token: int, fault: str | None = None) -> None:
         self.record = record
@@ -66,6 +67,7 @@ class HeldRecord:
         self.blocks_key = False
         self.position, self.partition = record.position, record.partition
         self.key = record.key
+        self.queue = self.position if self.key is None else self.key
 
     def __repr__(self) -> str:
         return f"HeldRecord({self.record})"

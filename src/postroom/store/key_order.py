@@ -99,7 +99,7 @@ class KeyOrder:
 
     def unsettled(self, record: HeldRecord) -> bool:
         """Return whether a record that was sent is neither settled nor to be sent again."""
-        again = self._sendable.get(_name(record)) is record
+        again = self._sendable.get(record.queue) is record
         return self._held.get(record.position) is record and not again  # it may be claimed anew
 
     def add(self, claim: Claim) -> None:
@@ -110,7 +110,7 @@ class KeyOrder:
             self._held[each.position] = each
             load = self._loads[each.partition]
             load.held += 1
-            name = _name(each)
+            name = each.queue
             queue = self._queues.get(name)
             if queue is None:
                 load.keys += 1
@@ -138,7 +138,7 @@ class KeyOrder:
 
     def sent(self, record: HeldRecord) -> None:
         """Note that a record is in flight."""
-        self._sendable.pop(_name(record), None)
+        self._sendable.pop(record.queue, None)
         self._in_flight[record.position] = record
 
     def answered(self, record: HeldRecord, *, delivered: bool) -> None:
@@ -146,7 +146,7 @@ class KeyOrder:
         self._in_flight.pop(record.position, None)
         if not delivered:
             return
-        name = _name(record)
+        name = record.queue
         queue = self._queues[name]
         del queue[0]
         if queue:
@@ -157,7 +157,7 @@ class KeyOrder:
     def returned(self, record: HeldRecord) -> None:
         """Note that a record came back without an answer: it may be sent again."""
         self._in_flight.pop(record.position, None)
-        self._sendable[_name(record)] = record
+        self._sendable[record.queue] = record
 
     def settled(self, record: HeldRecord) -> None:
         """Release a record whose delivery is written."""
@@ -167,21 +167,21 @@ class KeyOrder:
     def drop_key(self, record: HeldRecord) -> None:
         """Drop a record that was not delivered, and what waits behind it."""
         self.drop_followers(record)
-        name = _name(record)
+        name = record.queue
         self._sendable.pop(name, None)
         self._close(name, record)
         self._drop(record)
 
     def drop_followers(self, record: HeldRecord) -> None:
         """Drop what waits behind a record, or behind the next of its key that is sent by now."""
-        queue = self._queues.get(_name(record), [])
+        queue = self._queues.get(record.queue, [])
         while len(queue) > 1:
             self._drop(queue.pop())
 
     def drop_waiting(self, chosen: _Chooses = lambda _: True) -> None:
         """Drop what is not in flight; of some records only, if they are chosen."""
         for first in [queue[0] for queue in self._queues.values() if chosen(queue[0])]:
-            if _name(first) in self._sendable:
+            if first.queue in self._sendable:
                 self.drop_key(first)
             else:
                 self.drop_followers(first)
@@ -193,7 +193,3 @@ class KeyOrder:
     def _close(self, name: _Name, record: HeldRecord) -> None:
         del self._queues[name]
         self._loads[record.partition].keys -= 1
-
-
-def _name(record: HeldRecord) -> _Name:
-    return record.position if record.key is None else record.key

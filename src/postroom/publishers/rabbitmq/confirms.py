@@ -88,8 +88,6 @@ class ConfirmChannel(Channel):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self.answered = 0
-        """How many answers there have been."""
         self._tags: dict[int, Parcel] = {}
         self._last_tag = 0
         self._lowest = 1
@@ -107,12 +105,12 @@ class ConfirmChannel(Channel):
         Raises ClosedError, Outage if the broker blocks, TimeoutError if answers take too long.
         """
         batch = Batch(parcels)
-        async with asyncio.timeout(within):
-            await self._send(parcels)
-            while not await batch.complete():
-                await self._send(parcels)  # what went by a channel that has been closed since
+        await self._send(parcels, within)
+        async with asyncio.timeout(within):  # begins here: the broker is at work meanwhile
+            while not await batch.complete():  # some went by a channel that has been closed since
+                await self._send(parcels, within)
 
-    async def _send(self, parcels: Iterable[Parcel]) -> None:
+    async def _send(self, parcels: Iterable[Parcel], within: float) -> None:
         """Send those that are not in flight."""
         gathered: list[Parcel] = []
         data: list[bytes] = []
@@ -125,7 +123,8 @@ class ConfirmChannel(Channel):
             if size >= CHUNK:
                 self._write(gathered, data)
                 gathered, data, size = [], [], 0
-                await self.connection.drain()
+                async with asyncio.timeout(within):
+                    await self.connection.drain()
         self._write(gathered, data)
         self._check()
 
@@ -168,7 +167,7 @@ class ConfirmChannel(Channel):
         for each in range(self._lowest, tag + 1) if multiple else (tag,):
             parcel = self._tags.pop(each, None)
             if parcel is not None:
-                self.answered += 1
+                self.connection.answers += 1
                 usual = ack and parcel.returned is None
                 parcel.answer(DELIVERED if usual else _outcome(parcel, ack=ack))
         if multiple:

@@ -42,6 +42,8 @@ class Connection(asyncio.Protocol):
         """Why the broker has blocked publishers; None if it has not."""
         self.lost: ClosedError | None = None
         self.server = ""
+        self.answers = 0
+        """How many messages the broker has answered, on any channel."""
         self._channels: dict[int, Channel] = {}
         self._logged_in = False
         self._buffer = bytearray()

@@ -54,6 +54,8 @@ class Sender:
 
     async def open_channel(self) -> ConfirmChannel:
         """Return the shared channel; open another one if the broker has closed it."""
+        if self._channel is not None and self._channel.closed is None:
+            return self._channel
         async with self._opening:
             if self._channel is None or self._channel.closed is not None:
                 self._channel = await ConfirmChannel(self.connection).open()
@@ -120,20 +122,16 @@ class Sender:
 
     async def _send(self, channel: ConfirmChannel, parcels: Sequence[Parcel]) -> ClosedError | None:
         """Send by a channel and wait for the answers; return why the broker closed it, or None."""
-        before = self._answers()
+        before = self.connection.answers
         try:
             await channel.deliver(parcels, within=self._confirm_within)
         except TimeoutError:
-            self._too_late(unanswered(parcels), others_came=self._answers() != before)
+            self._too_late(unanswered(parcels), others_came=self.connection.answers != before)
         except ClosedError as error:
             if error.connection:
                 raise
             return error
         return None
-
-    def _answers(self) -> int:
-        """Count the answers that have come, by either channel."""
-        return sum(each.answered for each in (self._channel, self._apart) if each is not None)
 
     def _too_late(self, parcels: Sequence[Parcel], *, others_came: bool) -> None:
         """Postpone the unconfirmed parcels. Raises Outage if no message at all was confirmed."""
