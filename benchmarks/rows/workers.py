@@ -24,10 +24,7 @@ async def measure(bench: Bench, sizes: Sizes, peers: Sequence[Contender]) -> lis
         count = counts.get(contender.name, 1)
         return await bench.burst(contender, sizes.workers_drain, check=check, count=count)
 
-    row, one, most = (
-        f"workers on {sizes.workers_drain:,}",
-        *(list(counts)[each] for each in (0, -1)),
-    )
+    row, (one, *_, most) = f"workers on {sizes.workers_drain:,}", counts
     workers = [replace(POSTROOM, name=name) for name in counts]
     many = sizes.worker_counts[-1]
     raw = replace(RAW, name=f"raw, {many} processes", settings={"in_flight": IN_FLIGHT // many})
