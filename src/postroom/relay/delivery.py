@@ -28,6 +28,8 @@ CANCEL_WITHIN = 5.0
 """Seconds to wait for cancelled deliveries."""
 SETTLE_PAUSE = 0.1
 """Seconds between two settlements at least, unless there is a batch to settle."""
+QUIET_PAUSE = 0.08
+"""The same when nothing is in flight or to be claimed: later, it might delay the next record."""
 LOCK_PAUSE = 0.5
 """Seconds between two looks at records that another transaction has locked."""
 
@@ -48,6 +50,7 @@ class Delivery:
     changed: Callable[[], None]
     """Is called when there is something for the loop to do."""
     drain: bool = False  # the relay ends when everything is settled
+    more_waits: bool = False  # for a claim
     closed: bool = False
     """Whether nothing more may be sent."""
     outcomes: dict[HeldRecord, Outcome] = field(default_factory=dict)
@@ -243,10 +246,11 @@ class Delivery:
     @property
     def _settle_after(self) -> float:
         """When to settle: with what is answered soon, unless others wait or there is a batch."""
+        quiet = not (self.order.in_flight or self.more_waits)
         last = self.closed or (self.drain and not self.order.in_flight)
         if last or self._urgent or len(self.outcomes) >= self.settings.batch_size:
             return self.settle_at
-        return max(self.settle_at, self._settled_at + SETTLE_PAUSE)
+        return max(self.settle_at, self._settled_at + (QUIET_PAUSE if quiet else SETTLE_PAUSE))
 
     def plan_settlement(self) -> float:
         """Return when to settle, if there is not a batch to settle before."""
@@ -287,12 +291,8 @@ class Delivery:
         """After a settlement waited in vain, settle without the records that are locked."""
         positions = {each.position for each in self.to_settle(self.clock.monotonic())}
         await self._look_for_locks(positions | self.locked)
-        logger.warning(
-            "postroom: %d of %d settlements have to wait: %s",
-            len(self.locked) or len(positions),
-            len(positions),
-            describe(error),
-        )
+        some = f"{len(self.locked) or len(positions)} of {len(positions)}"
+        logger.warning("postroom: %s settlements have to wait: %s", some, describe(error))
 
     async def _look_for_locks(self, positions: set[int]) -> None:
         self.locked = await self.store.settlements.locked(positions)

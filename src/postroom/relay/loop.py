@@ -142,6 +142,7 @@ class Loop:
         try:
             seconds = min(self.settings.database_seconds, self._stop_at - self._now())
             async with asyncio.timeout(max(0.1, seconds)) as self._time_limit:
+                self._delivery.more_waits = bool(self._plan.partitions(self._now()))
                 await self._settle()
                 if not self._delivering:
                     await self._pause()
@@ -189,7 +190,8 @@ class Loop:
         now, surplus = self._now(), self.leases.surplus
         if surplus and surplus.isdisjoint(self._order.partitions()):
             self._timer.within(0)  # nobody serves these until they are released
-        if not self._timer.due(now, quiet=self._asked and not self._order.held):
+        quiet = self._asked and not (self._order.held or self._delivery.more_waits)
+        if not self._timer.due(now, quiet=quiet):
             return
         busy = self._order.partitions()
         if take and not self.drain:
@@ -227,12 +229,11 @@ class Loop:
             tokens, depth=self._plan.depth(tokens), held=self._order.held, floors=floors
         )
         self._plan.claimed(claim, full=not floors, began=now, ended=self._now())
-        self.idle = self._plan.empty_claims > 1
-        if self._plan.empty_claims == 1:
+        all_looked_at = not (self.drain or floors) and tokens.keys() == self.leases.lingering(now)
+        self.idle = self._plan.empty_claims > (0 if all_looked_at else 1)
+        if self._plan.empty_claims == 1 and not all_looked_at:
             self._timer.within(0)  # poll at once, to release the leases
-        logger.debug(
-            "postroom: claimed %d records of %d partitions", len(claim.records), len(tokens)
-        )
+        logger.debug("postroom: claimed %d of %d partitions", len(claim.records), len(tokens))
 
     async def _pause(self) -> None:
         """Release what is not in flight: other workers may be able to deliver it."""
@@ -281,8 +282,7 @@ class Loop:
 
     async def _leave(self) -> None:
         """End deliveries. What was in flight stays undelivered, and others may take it at once."""
-        self._delivery.closed = True
-        self._delivery.settle_at = 0.0
+        self._delivery.closed, self._delivery.settle_at = True, 0.0
         await _try(self._settle)
         await self._delivery.cancel()
         await _try(self._settle)
