@@ -28,7 +28,7 @@ CANCEL_WITHIN = 5.0
 """Seconds to wait for cancelled deliveries."""
 SETTLE_PAUSE = 0.1
 """Seconds between two settlements at least, unless there is a batch to settle."""
-QUIET_PAUSE = 0.08
+QUIET_PAUSE = 0.075
 """The same when nothing is in flight or to be claimed: later, it might delay the next record."""
 LOCK_PAUSE = 0.5
 """Seconds between two looks at records that another transaction has locked."""
@@ -50,7 +50,7 @@ class Delivery:
     changed: Callable[[], None]
     """Is called when there is something for the loop to do."""
     drain: bool = False  # the relay ends when everything is settled
-    more_waits: bool = False  # for a claim
+    more_waits: bool = False  # to be claimed
     closed: bool = False
     """Whether nothing more may be sent."""
     outcomes: dict[HeldRecord, Outcome] = field(default_factory=dict)

@@ -90,6 +90,7 @@ class Loop:
             self._timer.woken = True
         else:
             self._plan.wake(partitions)
+        self._delivery.more_waits = True
         self.look()
 
     def publisher_changed(self) -> None:
@@ -142,7 +143,6 @@ class Loop:
         try:
             seconds = min(self.settings.database_seconds, self._stop_at - self._now())
             async with asyncio.timeout(max(0.1, seconds)) as self._time_limit:
-                self._delivery.more_waits = bool(self._plan.partitions(self._now()))
                 await self._settle()
                 if not self._delivering:
                     await self._pause()
@@ -248,8 +248,8 @@ class Loop:
         """Wait for the first thing that there is to do."""
         now = self._now()
         self.tally.log_progress(now, busy=bool(self._order.held))
-        claims = self._delivering and self._plan.partitions(now)
-        if claims or self._delivery.to_settle(now) or self._finished():
+        self._delivery.more_waits = self._delivering and bool(self._plan.partitions(now))
+        if self._delivery.more_waits or self._delivery.to_settle(now) or self._finished():
             return
         if self.drain and not (self._order.held or self.idle or self._timer.waits_for_others):
             self._timer.within(0)  # there is only to find out that nothing is left

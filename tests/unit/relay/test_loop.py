@@ -292,7 +292,24 @@ async def test_outcomes_are_settled_together_after_a_pause() -> None:
         (0.025, [1]),
         (0.125, [2, 3, 4, 5]),
         (0.225, [6, 7, 8, 9]),
-        (0.305, [10]),  # sooner: nothing is in flight
+        (0.3, [10]),  # sooner: nothing is in flight
+    ]
+
+
+async def test_single_events_are_settled_between_them_and_delay_none() -> None:
+    bench = Bench(seconds=0.005)
+    bench.store.put(1, partition=7)
+    for number in range(1, 15):
+        at = round(0.02 * number, 3)
+        bench.clock.at(at, lambda each=number: bench.store.put(1000 + each, partition=7))  # type: ignore[misc]
+        bench.clock.at(at, lambda: bench.loop.wake({7}))
+    await bench.run(0.29)
+    assert [round(each.at, 3) for each in bench.store.named("settle")] == [
+        0.005,
+        0.085,
+        0.165,
+        0.245,
+        0.29,
     ]
 
 
@@ -328,7 +345,7 @@ async def test_a_refused_record_is_tried_again_when_it_is_time_and_its_key_waits
     )
     await bench.run(10)
     settled = [(each.at, each.values) for each in bench.store.named("settle")]
-    assert [round(at, 2) for at, _ in settled] == [0, 5, 5.08]  # the later record is sent at once
+    assert [round(at, 3) for at, _ in settled] == [0, 5, 5.075]  # the later record is sent at once
     assert [each["attempts"] for _, each in settled] == [{1: Verdict.RETRY}, {}, {}]
     assert [each["delivered"] for _, each in settled] == [[], [1], [2]]
     assert (bench.publisher.sent, bench.store.rows) == ([1, 1, 2], {})
