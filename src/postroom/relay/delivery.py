@@ -50,7 +50,7 @@ class Delivery:
     changed: Callable[[], None]
     """Is called when there is something for the loop to do."""
     drain: bool = False  # the relay ends when everything is settled
-    more_waits: bool = False  # to be claimed
+    more_to_claim: bool = False
     closed: bool = False
     """Whether nothing more may be sent."""
     outcomes: dict[HeldRecord, Outcome] = field(default_factory=dict)
@@ -246,7 +246,7 @@ class Delivery:
     @property
     def _settle_after(self) -> float:
         """When to settle: with what is answered soon, unless others wait or there is a batch."""
-        quiet = not (self.order.in_flight or self.more_waits)
+        quiet = not (self.order.in_flight or self.more_to_claim)
         last = self.closed or (self.drain and not self.order.in_flight)
         if last or self._urgent or len(self.outcomes) >= self.settings.batch_size:
             return self.settle_at

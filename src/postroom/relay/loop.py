@@ -90,7 +90,7 @@ class Loop:
             self._timer.woken = True
         else:
             self._plan.wake(partitions)
-        self._delivery.more_waits = True
+        self._delivery.more_to_claim = True
         self.look()
 
     def publisher_changed(self) -> None:
@@ -190,7 +190,7 @@ class Loop:
         now, surplus = self._now(), self.leases.surplus
         if surplus and surplus.isdisjoint(self._order.partitions()):
             self._timer.within(0)  # nobody serves these until they are released
-        quiet = self._asked and not (self._order.held or self._delivery.more_waits)
+        quiet = self._asked and not (self._order.held or self._delivery.more_to_claim)
         if not self._timer.due(now, quiet=quiet):
             return
         busy = self._order.partitions()
@@ -248,8 +248,8 @@ class Loop:
         """Wait for the first thing that there is to do."""
         now = self._now()
         self.tally.log_progress(now, busy=bool(self._order.held))
-        self._delivery.more_waits = self._delivering and bool(self._plan.partitions(now))
-        if self._delivery.more_waits or self._delivery.to_settle(now) or self._finished():
+        self._delivery.more_to_claim = self._delivering and bool(self._plan.partitions(now))
+        if self._delivery.more_to_claim or self._delivery.to_settle(now) or self._finished():
             return
         if self.drain and not (self._order.held or self.idle or self._timer.waits_for_others):
             self._timer.within(0)  # there is only to find out that nothing is left
