@@ -1,0 +1,45 @@
+"""Rows that an older postroom stored are read for ever."""
+
+import json
+from typing import Any
+
+import pytest
+
+from postroom import UntypedEvent, deserialize_event
+from postroom.events.codec import same
+from tests.unit.events.stored.cases import Case
+from tests.unit.events.stored.rows import CASES, stored_rows
+
+ROWS = stored_rows()
+UNREAD = {
+    "model_that_allows_extra_fields",
+    "model_version_2_that_allows_extra_fields",
+    "model_that_forbids_extra_fields",
+    "model_version_2_that_forbids_extra_fields",
+}
+"""Models that meet our key `event_version` among their own fields."""
+
+
+def named(case: Case) -> Any:
+    marks = [pytest.mark.xfail(reason="our key is among its fields")] if case.name in UNREAD else []
+    return pytest.param(case, id=case.name, marks=marks)
+
+
+@pytest.mark.requirement("A7")
+@pytest.mark.parametrize("with_column", [True, False])
+@pytest.mark.parametrize("case", [named(case) for case in CASES])
+def test_a_stored_row_gives_the_event_that_was_saved(case: Case, with_column: bool) -> None:
+    row = ROWS[case.name]
+    if isinstance(case.expected, UntypedEvent):
+        assert same(json.loads(row["payload"]), case.expected.payload)
+        return
+    version = row["event_version"] if with_column else None
+    event = deserialize_event(
+        row["event_type"], row["payload"], version=version, registry=case.registry
+    )
+    assert event == case.expected
+    assert same(event, case.expected)
+
+
+def test_every_row_has_an_event_and_every_event_a_row() -> None:
+    assert list(ROWS) == [case.name for case in CASES]
