@@ -5,7 +5,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import inspect
+from sqlalchemy import MetaData, inspect
 from sqlalchemy.schema import DropSchema
 
 from postroom.errors import SchemaError
@@ -171,6 +171,24 @@ def test_the_operation_creates_the_schema_too(on_postgresql: MakeApp, auth: str)
     assert inspect(app.engine).has_schema(auth)
 
 
+@pytest.mark.requirement("D10")
+@pytest.mark.requirement("E11")
+@pytest.mark.parametrize("targets", ["one", "several"])
+def test_the_operation_uses_the_schema_of_the_metadata_as_the_outbox_does(
+    on_postgresql: MakeApp, auth: str, targets: str
+) -> None:
+    app = on_postgresql(metadata_schema=auth)
+    if targets == "several":
+        options = app.config.attributes["options"]
+        options["target_metadata"] = [MetaData(schema="elsewhere"), options["target_metadata"]]
+    write(app, "one", "")
+    app.upgrade()
+    assert app.drift() == []
+    assert app.table_names() == {table.name for table in app.tables}
+    app.downgrade()
+    assert app.table_names() == set()
+
+
 @pytest.mark.requirement("E11")
 def test_the_operation_brings_older_tables_up_to_date(make_app: MakeApp) -> None:
     app = make_app(options={"compare_server_default": True})
@@ -193,6 +211,46 @@ def test_the_operation_can_be_called_again(make_app: MakeApp) -> None:
     app.upgrade()
     assert app.drift() == []
     app.downgrade("one")
+    assert app.drift() == []
+
+
+@pytest.mark.requirement("E11")
+def test_offline_the_operation_can_be_called_again(on_postgresql: MakeApp, auth: str) -> None:
+    app = on_postgresql(table="outbox_events", schema=auth)
+    write(app, "one", f'"outbox_events", schema="{auth}"')
+    write(app, "two", f'"outbox_events", schema="{auth}"', previous="one")
+    app.upgrade(sql=True)
+    script = app.sql.getvalue()
+    app.execute(script)
+    assert app.drift() == []
+    app.execute("DROP TABLE alembic_version")
+    app.execute(script)
+    assert app.drift() == []
+
+
+@pytest.mark.requirement("E11")
+def test_offline_the_operation_brings_older_tables_up_to_date(on_postgresql: MakeApp) -> None:
+    app = on_postgresql(options={"compare_server_default": True})
+    app.autogenerate()
+    app.upgrade()
+    app.execute("DROP TABLE outbox_leases; ALTER TABLE outbox DROP COLUMN headers")
+    app.execute("ALTER TABLE outbox DROP COLUMN error_message; DROP INDEX ix_outbox_due")
+    (first,) = app.versions.glob("*.py")
+    revision = first.name.partition("_")[0]
+    write(app, "later", "", previous=revision)
+    app.upgrade(f"{revision}:later", sql=True)
+    app.execute(app.sql.getvalue())
+    assert app.drift() == []
+    app.check()
+
+
+@pytest.mark.requirement("E11")
+def test_offline_on_sqlite_the_operation_can_be_called_again(on_sqlite: MakeApp) -> None:
+    app = on_sqlite()
+    write(app, "one", "")
+    write(app, "two", "", previous="one")
+    app.upgrade(sql=True)
+    app.execute(app.sql.getvalue())
     assert app.drift() == []
 
 

@@ -5,6 +5,7 @@ A migration calls `upgrade_outbox` and `drop_outbox`; where env.py imports this 
 on the application's MetaData.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from alembic import op
@@ -21,8 +22,9 @@ from postroom.tables.tables import OutboxTables, define_tables
 def upgrade_outbox(table: str = "outbox", *, schema: str | None = None) -> None:
     """Create the schema, tables, columns and indexes that are missing.
 
-    Call it again, in a new migration, when a later postroom asks for it. With --sql there is no
-    database to look at: it writes the statements that create everything.
+    Call it again, in a new migration, when a later postroom asks for it. Without `schema`, the
+    tables are in the schema of `target_metadata`. With --sql there is no database to look at: it
+    writes statements that create what is missing (on SQLite: tables and indexes, but no columns).
     """
     op.invoke(UpgradeOutbox(table, schema))
 
@@ -39,9 +41,16 @@ class _OutboxOperation(MigrateOperation):
 
     def tables(self, operations: Operations) -> OutboxTables:
         # As op.create_table does, name the constraints by the application's own convention.
-        target = operations.migration_context.opts.get("target_metadata")
-        metadata = MetaData(naming_convention=getattr(target, "naming_convention", None))
-        return define_tables(metadata, table=self.table, schema=self.schema)
+        target = self._target(operations.migration_context.opts.get("target_metadata"))
+        metadata = MetaData(naming_convention=target.naming_convention)
+        return define_tables(metadata, table=self.table, schema=self.schema or target.schema)
+
+    def _target(self, given: MetaData | Sequence[MetaData] | None) -> MetaData:
+        """Return the application's MetaData; of several, the one that has the outbox."""
+        if isinstance(given, MetaData):
+            return given
+        tables = (table for metadata in given or () for table in metadata.tables.values())
+        return next((each.metadata for each in tables if each.name == self.table), MetaData())
 
 
 @Operations.register_operation("upgrade_outbox")

@@ -19,28 +19,50 @@ from postroom.tables.tables import OutboxTables
 
 
 def create_all(tables: OutboxTables, dialect: Dialect) -> Iterator[ExecutableDDLElement]:
-    """Create the schema and all tables of an outbox, in a database that has no table of them."""
+    """Create what is missing of an outbox, in a database that cannot be looked at."""
     schema = tables.records.schema
     if schema is not None and dialect.name != "sqlite":  # a schema of SQLite is an attached file
         yield CreateSchema(schema, if_not_exists=True)
     for table in tables:
-        yield from create_table(table, dialect)
+        yield CreateTable(table, if_not_exists=True)
+        if dialect.name != "sqlite":  # which has no ADD COLUMN IF NOT EXISTS
+            yield _add_missing_columns(table, dialect)
+        yield from _complete_table(table, dialect)
 
 
 def create_table(table: Table, dialect: Dialect) -> Iterator[ExecutableDDLElement]:
     """Create a table with its indexes and its comment."""
     yield CreateTable(table)
+    yield from _complete_table(table, dialect)
+
+
+def _complete_table(table: Table, dialect: Dialect) -> Iterator[ExecutableDDLElement]:
     for index in indexes(table):
-        yield CreateIndex(index)
+        yield CreateIndex(index, if_not_exists=True)
     if dialect.supports_comments and not dialect.inline_comments:
         yield SetTableComment(table)
 
 
 def add_column(column: Column[Any], dialect: Dialect) -> ExecutableDDLElement:
     """Add a column to a table that may have rows."""
-    definition = str(CreateColumn(column).compile(dialect=dialect)).replace("%", "%%")
-    add = DDL(f"ALTER TABLE %(fullname)s ADD COLUMN {definition}")  # type: ignore[no-untyped-call]
-    return add.against(column.table)
+    return _alter(column.table, f"ADD COLUMN {_definition(column, dialect)}")
+
+
+def _add_missing_columns(table: Table, dialect: Dialect) -> ExecutableDDLElement:
+    """Add the columns that a table of an older postroom may lack."""
+    columns = [column for column in table.columns if can_be_added(column, dialect)]
+    definitions = [_definition(column, dialect) for column in columns]
+    return _alter(table, ", ".join(f"ADD COLUMN IF NOT EXISTS {each}" for each in definitions))
+
+
+def _definition(column: Column[Any], dialect: Dialect) -> str:
+    return str(CreateColumn(column).compile(dialect=dialect))
+
+
+def _alter(table: Table, change: str) -> ExecutableDDLElement:
+    change = change.replace("%", "%%")
+    alter = DDL(f"ALTER TABLE %(fullname)s {change}")  # type: ignore[no-untyped-call]
+    return alter.against(table)
 
 
 def can_be_added(column: Column[Any], dialect: Dialect) -> bool:

@@ -33,10 +33,13 @@ class App:
     table: str = "outbox"
     schema: str | None = None
     convention: dict[str, str] | None = None
+    metadata_schema: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        metadata = _tables_of_its_own(MetaData(naming_convention=self.convention))
+        metadata = _tables_of_its_own(
+            MetaData(naming_convention=self.convention, schema=self.metadata_schema)
+        )
         self.tables = _outbox(metadata, table=self.table, schema=self.schema).tables
         self.engine = create_engine(self.url, poolclass=NullPool)
         self.sql = io.StringIO()
@@ -47,8 +50,13 @@ class App:
         options = {"target_metadata": metadata, "include_name": self._is_ours, **self.options}
         self.config.attributes.update(url=self.url, options=options)
 
+    @property
+    def place(self) -> str | None:
+        """The schema of the outbox."""
+        return self.tables.records.schema
+
     def _is_ours(self, name: str | None, kind: str, _: object) -> bool:
-        return kind != "schema" or name in {None, self.schema}
+        return kind != "schema" or name in {None, self.place}
 
     def autogenerate(self) -> Path:
         command.revision(self.config, "what is missing", autogenerate=True)
@@ -75,7 +83,7 @@ class App:
 
     def table_names(self) -> set[str]:
         """List the tables next to the outbox, and itself."""
-        names = set(inspect(self.engine).get_table_names(schema=self.schema))
+        names = set(inspect(self.engine).get_table_names(schema=self.place))
         return names - {"alembic_version"}
 
 
