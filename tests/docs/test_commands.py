@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import MetaData, create_engine, make_url
 
 from postroom import Outbox, OutboxRecord
-from postroom.publishers.rabbitmq.address import Address
+from postroom.publishers.rabbitmq.amqp.address import Address
 from tests.docs.pages import PAGES, Command, commands, name, snippets
 from tests.support.command import SCRIPT
 from tests.support.program import Program

@@ -153,7 +153,7 @@ async def test_a_port_that_hangs_up_is_an_outage(engine: AsyncEngine, greeting: 
 async def test_a_port_that_says_nothing_more_is_an_outage_before_long(
     engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch, greeting: bytes
 ) -> None:
-    monkeypatch.setattr("postroom.publishers.rabbitmq.connection.ANSWER_WITHIN", 0.2)
+    monkeypatch.setattr("postroom.publishers.rabbitmq.amqp.connect.ANSWER_WITHIN", 0.2)
     async with stranger(greeting) as url:
         await refusal(RabbitMQPublisher(url, exchange="e"), engine, SECRET, silent=True)
 

@@ -13,7 +13,7 @@ from postroom.relay.relay import OutboxRelay
 
 if TYPE_CHECKING:
     from postroom.publishers.rabbitmq import Topology
-    from postroom.publishers.rabbitmq.address import Address
+    from postroom.publishers.rabbitmq.amqp.address import Address
 
 
 class Found(NamedTuple):
@@ -30,11 +30,11 @@ async def topology_of(settings: WorkerSettings, target: str | None, broker: str 
     """
     try:
         from postroom.publishers.rabbitmq import Exchange, RabbitMQPublisher, Topology
-        from postroom.publishers.rabbitmq.address import Address
+        from postroom.publishers.rabbitmq.outages import address_of
     except ModuleNotFoundError as error:
         raise missing_extra(error) or error from error
     try:
-        address = Address.parse(settings.broker)
+        address = address_of(settings.broker)
     except ConfigurationError as error:
         raise CommandError(str(error)) from error
     if target is None:

@@ -1,64 +1,21 @@
-"""Puts a topology on a broker; finds out what is there."""
+"""Puts a topology on a broker."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Self
 
-from pamqp import commands
-from pamqp.base import Frame
-
-from postroom.errors import ConfigurationError, Outage
-from postroom.publishers.rabbitmq.address import Address
-from postroom.publishers.rabbitmq.channel import Channel
-from postroom.publishers.rabbitmq.closed import ClosedError
-from postroom.publishers.rabbitmq.connection import Connection
+from postroom.errors import ConfigurationError
+from postroom.publishers.rabbitmq.amqp.address import Address
+from postroom.publishers.rabbitmq.amqp.connect import connect
+from postroom.publishers.rabbitmq.amqp.errors import ClosedError, EncodeError, ReplyCode
+from postroom.publishers.rabbitmq.amqp.inquiry import Inquiry
+from postroom.publishers.rabbitmq.outages import client_errors
 from postroom.publishers.rabbitmq.topology import Topology
-from postroom.publishers.rabbitmq.verdict import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED
 
-INVALID, NOT_IMPLEMENTED = 503, 540
+INVALID = (ReplyCode.COMMAND_INVALID, ReplyCode.NOT_IMPLEMENTED)
 """How a broker closes the connection for what makes no sense, such as an exchange's type."""
-Step = tuple[str, Callable[[], Frame], type[Frame]]
-"""What is declared, in words; the method, and its answer."""
-
-
-class Inquiry:
-    """Asks a broker for things that it may refuse: a "no" closes the channel, so there is another.
-
-    It is for one block: `async with Inquiry(connection) as inquiry`.
-    """
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self._channel: Channel | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._channel is not None and self.connection.lost is None:
-            self._channel.close()
-
-    async def ask(self, what: str, method: Callable[[], Frame], answer: type[Frame]) -> None:
-        """Ask for something. Raises ClosedError, or ConfigurationError for what AMQP cannot say."""
-        if self._channel is None or self._channel.closed is not None:
-            self._channel = await Channel(self.connection).open()
-        try:
-            await self._channel.ask(method(), answer)
-        except (ValueError, TypeError) as error:
-            raise ConfigurationError(f"{what} cannot be declared: {error}") from error
-
-    async def exists(self, exchange: str) -> bool:
-        """Tell whether an exchange is there, of whatever type."""
-        if not exchange:  # the default exchange, which cannot be asked for
-            return True
-        passive = partial(commands.Exchange.Declare, exchange=exchange, passive=True)
-        try:
-            await self.ask(f"exchange `{exchange}`", passive, commands.Exchange.DeclareOk)
-        except ClosedError as error:
-            if error.code != NOT_FOUND:
-                raise
-            return False
-        return True
+CLASHES = (ReplyCode.ACCESS_REFUSED, ReplyCode.NOT_FOUND, ReplyCode.PRECONDITION_FAILED)
+Step = tuple[str, Callable[[], Awaitable[None]]]
+"""What is declared, in words, and what declares it."""
 
 
 async def declare(inquiry: Inquiry, topology: Topology) -> None:
@@ -70,13 +27,15 @@ async def declare(inquiry: Inquiry, topology: Topology) -> None:
     for name in topology.foreign():
         if not await inquiry.exists(name):
             clashes.append(f"exchange `{name}` is not there, and the topology does not declare it")
-    for what, method, answer in _steps(topology):
+    for what, step in _steps(inquiry, topology):
         try:
-            await inquiry.ask(what, method, answer)
+            await step()
+        except EncodeError as error:
+            raise ConfigurationError(f"{what} cannot be declared: {error}") from error
         except ClosedError as error:
-            if error.code in (INVALID, NOT_IMPLEMENTED):
+            if error.code in INVALID:
                 raise ConfigurationError(f"{what} cannot be declared: {error.reason}") from error
-            if error.code not in (ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED):
+            if error.code not in CLASHES:
                 raise
             clashes.append(f"{what}: {error.reason}")
     if clashes:
@@ -87,52 +46,39 @@ async def declare(inquiry: Inquiry, topology: Topology) -> None:
         )
 
 
-def _steps(topology: Topology) -> Iterator[Step]:
+def _steps(inquiry: Inquiry, topology: Topology) -> Iterator[Step]:
     for exchange in topology.exchanges:
         yield (
             f"exchange `{exchange.name}`",
             partial(
-                commands.Exchange.Declare,
-                exchange=exchange.name,
-                exchange_type=exchange.type,
+                inquiry.declare_exchange,
+                exchange.name,
+                exchange.type,
                 durable=exchange.durable,
                 arguments=exchange.all_arguments(),
             ),
-            commands.Exchange.DeclareOk,
         )
     for queue in topology.queues:
+        arguments = queue.all_arguments()
         yield (
             f"queue `{queue.name}`",
-            partial(
-                commands.Queue.Declare,
-                queue=queue.name,
-                durable=queue.durable,
-                arguments=queue.all_arguments(),
-            ),
-            commands.Queue.DeclareOk,
+            partial(inquiry.declare_queue, queue.name, durable=queue.durable, arguments=arguments),
         )
     for queue in topology.queues:
         for binding in queue.bindings:
+            exchange_name, key = binding.exchange, binding.routing_key
             yield (
-                f"binding of queue `{queue.name}` to `{binding.exchange}`",
-                partial(
-                    commands.Queue.Bind,
-                    queue=queue.name,
-                    exchange=binding.exchange,
-                    routing_key=binding.routing_key,
-                    arguments=dict(binding.arguments),
-                ),
-                commands.Queue.BindOk,
+                f"binding of queue `{queue.name}` to `{exchange_name}`",
+                partial(inquiry.bind, queue.name, exchange_name, key, binding.arguments),
             )
 
 
 async def apply(address: Address, topology: Topology) -> None:
     """Connect and declare a topology. Raises ConfigurationError and Outage."""
-    connection = await Connection.open(address)
-    try:
-        async with Inquiry(connection) as inquiry:
-            await declare(inquiry, topology)
-    except ClosedError as error:
-        raise Outage(f"RabbitMQ at {connection.address}: {error.reason}") from error
-    finally:
-        await connection.close()
+    with client_errors(address):
+        connection = await connect(address)
+        try:
+            async with Inquiry(connection) as inquiry:
+                await declare(inquiry, topology)
+        finally:
+            await connection.close()

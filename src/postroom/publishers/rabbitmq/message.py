@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from postroom.publishers.rabbitmq.frames import WORDS, Message, entries, short, text
+from postroom.publishers.rabbitmq.amqp.frames import WORDS, Message, entries, short, text
 from postroom.record import ClaimedRecord
 
 CORRELATION: Final = "correlation_id"
@@ -34,7 +34,7 @@ POSITION_AND_TIME: Final = struct.Struct(">9scq11scI")
 def plain_message(record: ClaimedRecord) -> Message:
     """Make the message of a record. Headers that postroom sets win over those of the same name.
 
-    Those that RabbitMQ would route by are left out. Raises UndeliverableError, UnicodeError or
+    Those that RabbitMQ would route by are left out. Raises EncodeError, UnicodeError or
     RecursionError if AMQP cannot hold it.
     """
     return _message(record, _own_headers(record) if record.headers else None)

@@ -9,17 +9,19 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom.errors import Outage, UndeliverableError
+from postroom.errors import Outage
 from postroom.outbox import Outbox
 from postroom.publishers.base import DELIVERED, OutageWatcher, Outcome, Refused
-from postroom.publishers.rabbitmq.address import Address
-from postroom.publishers.rabbitmq.channel import blocked
-from postroom.publishers.rabbitmq.closed import ClosedError, connection_lost, loss
-from postroom.publishers.rabbitmq.confirms import Name, Parcel, is_answer, undeliverable
-from postroom.publishers.rabbitmq.connection import Connection
-from postroom.publishers.rabbitmq.declare import Inquiry, declare
-from postroom.publishers.rabbitmq.frames import Message
+from postroom.publishers.rabbitmq.amqp.address import Address
+from postroom.publishers.rabbitmq.amqp.connect import connect
+from postroom.publishers.rabbitmq.amqp.connection import Connection
+from postroom.publishers.rabbitmq.amqp.errors import EncodeError
+from postroom.publishers.rabbitmq.amqp.frames import Message
+from postroom.publishers.rabbitmq.amqp.inquiry import Inquiry
+from postroom.publishers.rabbitmq.declare import declare
 from postroom.publishers.rabbitmq.message import cloud_event, plain_message
+from postroom.publishers.rabbitmq.outages import address_of, client_errors, loss
+from postroom.publishers.rabbitmq.parcel import Name, Parcel, is_answer, undeliverable
 from postroom.publishers.rabbitmq.routing import Destination, Routes, Routing
 from postroom.publishers.rabbitmq.sender import Doubtful, Sender
 from postroom.publishers.rabbitmq.topology import Topology
@@ -55,7 +57,7 @@ class RabbitMQPublisher:
         cloud_events: str | None = None,
         confirm_within: timedelta = timedelta(seconds=30),
     ) -> None:
-        self.address = Address.parse(url)
+        self.address = address_of(url)
         self.exchange = exchange
         self.topology = topology
         self._routing = Routing(exchange, routes or {})
@@ -77,18 +79,16 @@ class RabbitMQPublisher:
         """Connect, unless it is; declare the topology, or see that the exchange is there."""
         if self._sender is None or self._sender.connection.lost is not None:
             await self.close()
-            self._sender = await self._connect()
+            with client_errors(self.address):
+                self._sender = await self._connect()
         sender = self._sender
-        if sender.connection.blocked is not None:
-            raise Outage(blocked(sender.connection))
-        if self._unused:
-            return
-        try:
+        with client_errors(sender.connection.address):
+            sender.connection.check_blocked()
+            if self._unused:
+                return
             async with Inquiry(sender.connection) as inquiry:
                 await self._prepare(inquiry)
             await sender.open_channel()
-        except ClosedError as error:
-            raise connection_lost(self.address, error) from error
         self._unused = True
 
     async def close(self) -> None:
@@ -127,7 +127,7 @@ class RabbitMQPublisher:
     # -- connecting
 
     async def _connect(self) -> Sender:
-        connection = await Connection.open(self.address)
+        connection = await connect(self.address)
         connection.changed = partial(self._report, connection)
         return Sender(
             connection,
@@ -154,7 +154,7 @@ class RabbitMQPublisher:
         if connection.lost is not None:
             self._watcher(Outage(loss(self.address, connection.lost)))
         elif connection.blocked is not None:
-            self._watcher(Outage(blocked(connection)))
+            self._watcher(Outage(str(connection.blocked_error())))
         else:
             self._watcher(None)
 
@@ -164,7 +164,7 @@ class RabbitMQPublisher:
         """Make a parcel for each destination of a record; reuse those that are in flight."""
         try:
             message = self._message(record)
-        except (UndeliverableError, UnicodeError, RecursionError) as error:
+        except (EncodeError, UnicodeError, RecursionError) as error:
             return [_refused(record, undeliverable(error))]
         try:
             places: Sequence[Destination] = self._routing.destinations(record)

@@ -5,22 +5,21 @@ from collections.abc import Sequence
 
 from postroom.errors import ConnectionLostError, Outage
 from postroom.publishers.base import Outcome, Postponed, Refused
-from postroom.publishers.rabbitmq.channel import blocked
-from postroom.publishers.rabbitmq.closed import ClosedError, connection_lost
-from postroom.publishers.rabbitmq.confirms import ConfirmChannel, Parcel, is_answer
-from postroom.publishers.rabbitmq.connection import Connection
-from postroom.publishers.rabbitmq.declare import Inquiry
+from postroom.publishers.rabbitmq.amqp.confirms import ConfirmChannel
+from postroom.publishers.rabbitmq.amqp.connection import Connection
+from postroom.publishers.rabbitmq.amqp.errors import ClosedError, ReplyCode
+from postroom.publishers.rabbitmq.amqp.inquiry import Inquiry
+from postroom.publishers.rabbitmq.outages import client_errors
+from postroom.publishers.rabbitmq.parcel import Parcel, is_answer
 from postroom.publishers.rabbitmq.routing import Destination
 from postroom.publishers.rabbitmq.verdict import (
-    ACCESS_REFUSED,
-    NOT_FOUND,
-    PRECONDITION_FAILED,
     is_about_one_key,
     named_by,
     size_limit,
     unanswered,
 )
 
+ABOUT_A_DESTINATION = (ReplyCode.NOT_FOUND, ReplyCode.ACCESS_REFUSED)
 Doubtful = set[str | Destination]
 """Exchanges, and destinations, for which RabbitMQ has closed a channel."""
 
@@ -71,25 +70,22 @@ class Sender:
         late = len(parcels) < len(given) and any(isinstance(p.outcome, Postponed) for p in given)
         if not parcels and not late:
             return
-        self._check_connection()
         sure, doubtful = self._divide(parcels)
-        try:
+        with client_errors(self.connection.address):
+            self._check_connection()
             if late:  # answers are missing: does the broker respond at all?
                 async with Inquiry(self.connection) as inquiry:
                     await inquiry.exists(self._exchange)
             await self._send_shared(sure)
             await self._send_apart(doubtful)
-        except ClosedError as error:
-            raise connection_lost(self.connection.address, error) from error
         for parcel in doubtful:
             if is_answer(parcel.outcome):
                 self._doubtful -= {parcel.place.exchange, parcel.place}
 
     def _check_connection(self) -> None:
         if self.connection.lost is not None:
-            raise connection_lost(self.connection.address, self.connection.lost)
-        if self.connection.blocked is not None:
-            raise Outage(blocked(self.connection))
+            raise self.connection.lost
+        self.connection.check_blocked()
 
     async def _send_shared(self, parcels: Sequence[Parcel]) -> None:
         """Send by the shared channel; the broker may close it for another call's message."""
@@ -115,7 +111,7 @@ class Sender:
         if found:
             await self._send_apart(left)
         elif len(left) == 1:
-            left[0].answer(self._blame(left[0], closed))
+            left[0].outcome = self._blame(left[0], closed)
         else:
             await self._send_apart(left[: len(left) // 2])
             await self._send_apart(left[len(left) // 2 :])
@@ -163,16 +159,16 @@ class Sender:
             return self._refuse_too_large(parcels)
         named = named_by(error, parcels)
         for parcel in named:
-            parcel.answer(self._blame(parcel, error))
+            parcel.outcome = self._blame(parcel, error)
         return bool(named)
 
     def _blame(self, parcel: Parcel, error: ClosedError) -> Outcome:
         """Return the outcome of a message for which the broker closed a channel."""
         reason = f"RabbitMQ refused it: {error.reason}"
         address = self.connection.address
-        if error.code == PRECONDITION_FAILED:
+        if error.code == ReplyCode.PRECONDITION_FAILED:
             return Refused(reason, permanent=True)
-        if error.code not in (NOT_FOUND, ACCESS_REFUSED):  # it may be about anything
+        if error.code not in ABOUT_A_DESTINATION:  # it may be about anything
             raise ConnectionLostError(f"RabbitMQ at {address} closed a channel: {error.reason}")
         if is_about_one_key(error):
             self._doubtful.add(parcel.place)
@@ -190,5 +186,5 @@ class Sender:
         large = [each for each in unanswered(parcels) if len(each.message[1]) > limit]
         for parcel in large:
             reason = f"its payload takes {len(parcel.message[1])} bytes, and RabbitMQ takes"
-            parcel.answer(Refused(f"{reason} {limit} at most (max_message_size)", permanent=True))
+            parcel.outcome = Refused(f"{reason} {limit} at most (max_message_size)", permanent=True)
         return bool(large)

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from postroom.publishers.base import Outcome, Postponed, Refused
-from postroom.publishers.rabbitmq.closed import ClosedError
-from postroom.publishers.rabbitmq.confirms import Parcel
+from postroom.publishers.rabbitmq.amqp.errors import ClosedError, ReplyCode
+from postroom.publishers.rabbitmq.parcel import Parcel
 
-ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED = 403, 404, 406
+# By text, because a reply code does not say which exchange or key, nor which limit was exceeded.
 TOO_LARGE: Final = re.compile(r"larger than .*?max size '?(\d+)")
 EXCHANGE: Final = re.compile(r"(?:no|access to) exchange '([^']*)'")
 TOPIC: Final = re.compile(r"access to topic '(?P<key>[^']*)' in exchange '(?P<exchange>[^']*)'")
@@ -21,7 +21,7 @@ def unanswered(parcels: Iterable[Parcel]) -> list[Parcel]:
 
 def size_limit(error: ClosedError) -> int | None:
     """Read how large a message may be, if one was too large."""
-    limit = TOO_LARGE.search(error.reason) if error.code == PRECONDITION_FAILED else None
+    limit = TOO_LARGE.search(error.reason) if error.code == ReplyCode.PRECONDITION_FAILED else None
     return None if limit is None else int(limit[1])
 
 

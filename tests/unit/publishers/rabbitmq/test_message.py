@@ -9,7 +9,8 @@ import pytest
 from pamqp import frame
 
 from postroom import UntypedEvent
-from postroom.publishers.rabbitmq import frames, message
+from postroom.publishers.rabbitmq import message
+from postroom.publishers.rabbitmq.amqp import frames
 from postroom.record import ClaimedRecord
 from tests.support.claims import MOMENT, claimed
 

@@ -5,8 +5,8 @@ import pytest
 from postroom import Postponed, Refused
 from postroom.identity import uuid7
 from postroom.publishers.base import DELIVERED, Outcome
-from postroom.publishers.rabbitmq.closed import ClosedError
-from postroom.publishers.rabbitmq.confirms import Parcel
+from postroom.publishers.rabbitmq.amqp.errors import ClosedError
+from postroom.publishers.rabbitmq.parcel import Parcel
 from postroom.publishers.rabbitmq.routing import Destination
 from postroom.publishers.rabbitmq.verdict import (
     is_about_one_key,

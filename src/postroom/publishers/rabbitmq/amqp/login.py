@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pamqp import commands
 
-from postroom.publishers.rabbitmq.address import Address
+from postroom.publishers.rabbitmq.amqp.address import Address
 
 FRAME_MAX: Final = 128 * 1024
 CLIENT: Final[dict[str, Any]] = {

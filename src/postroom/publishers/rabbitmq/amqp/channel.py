@@ -6,9 +6,8 @@ from typing import Any, Self, TypeVar
 from pamqp import commands
 from pamqp.base import Frame
 
-from postroom.errors import Outage
-from postroom.publishers.rabbitmq.closed import ClosedError
-from postroom.publishers.rabbitmq.connection import ANSWER_WITHIN, Connection
+from postroom.publishers.rabbitmq.amqp.connection import ANSWER_WITHIN, Connection
+from postroom.publishers.rabbitmq.amqp.errors import ClosedError
 
 F = TypeVar("F", bound=Frame)
 
@@ -36,17 +35,19 @@ class Channel:
         """Get ready, once it is open."""
 
     async def ask(self, request: Frame, expected: type[F]) -> F:
-        """Ask for one thing at a time, and wait for the answer. Raises ClosedError."""
+        """Ask for one thing at a time, and wait for the answer.
+
+        Raises ClosedError; BlockedError if the broker does not answer because it has blocked us.
+        """
         if self.closed is not None:
             raise self.closed
-        self._reply = asyncio.get_running_loop().create_future()
         self.connection.send(request, self.number)
+        self._reply = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
                 answer = await self._reply
         except TimeoutError:
-            if self.connection.blocked is not None:
-                raise Outage(blocked(self.connection)) from None
+            self.connection.check_blocked()
             silent = f"the broker did not answer {request.name} within {ANSWER_WITHIN:.0f} s"
             error = ClosedError(0, silent, connection=True)
             self.connection.give_up(error)
@@ -60,7 +61,7 @@ class Channel:
         """Close it, if the broker has not; when that has heard of it, its number is free again."""
         if self.closed is None:
             self.connection.send(commands.Channel.Close(200, "done", 0, 0), self.number)
-            self.lose(ClosedError(200, "postroom closed the channel"))
+            self.lose(ClosedError(200, "the client closed the channel"))
 
     # -- what the connection calls
 
@@ -87,8 +88,3 @@ class Channel:
 
     def block(self) -> None:
         """Take note that the broker has blocked publishers."""
-
-
-def blocked(connection: Connection) -> str:
-    """Say that a broker has blocked the connection, and why."""
-    return f"RabbitMQ at {connection.address} has blocked publishers: {connection.blocked}"

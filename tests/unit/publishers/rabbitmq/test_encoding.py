@@ -1,4 +1,4 @@
-"""What is written to RabbitMQ by hand, read by a codec that others wrote."""
+"""Records encoded by hand, and decoded by a codec that others wrote."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pamqp import body, commands, frame, header, heartbeat
+from pamqp import frame, header
 
 from postroom import UntypedEvent
-from postroom.errors import UndeliverableError
-from postroom.publishers.rabbitmq import frames
+from postroom.publishers.rabbitmq.amqp import frames
+from postroom.publishers.rabbitmq.amqp.errors import EncodeError
 from postroom.publishers.rabbitmq.message import SET_HERE, plain_message
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
@@ -25,7 +25,6 @@ def moment(seconds: int) -> datetime:
 
 
 shorts = st.text().filter(lambda text: len(text.encode()) <= 255)
-names = st.text("abcXYZ019-_.:@#,/+ ", max_size=127)  # what pamqp takes for one of an exchange
 numbers = st.integers(-(2**70), 2**70) | st.sampled_from([LONG - 1, LONG, -LONG, -LONG - 1])
 scalars = st.none() | st.booleans() | st.text() | st.floats(allow_nan=False) | numbers
 values = st.recursive(
@@ -111,42 +110,13 @@ def test_what_is_encoded_is_what_others_decode(sent: ClaimedRecord, channel: int
     assert b"".join(each.value for _, each in rest) == sent.payload_json.encode()
 
 
-@given(exchange=names, routing_key=shorts, channel=channels)
-def test_where_it_goes_is_encoded_and_that_it_comes_back(
-    exchange: str, routing_key: str, channel: int
-) -> None:
-    [(number, got)] = read(frames.publish(channel, exchange, routing_key))
-    assert isinstance(got, commands.Basic.Publish)
-    assert (number, got.exchange, got.routing_key) == (channel, exchange, routing_key)
-    assert (got.mandatory, got.immediate) == (True, False)
-
-
-@given(sent=records.map(plain_message), room=st.integers(0, 100))
-def test_a_body_is_split_over_frames_that_are_no_larger_than_agreed(
-    sent: frames.Message, room: int
-) -> None:
-    content, payload = sent
-    frame_max = frames.OVERHEAD + len(content) + room
-    data = b"".join(frames.message(1, sent, frame_max))
-    _, *bodies = (received for _, received in read(data))
-    assert all(isinstance(each, body.ContentBody) for each in bodies)
-    assert b"".join(each.value for each in bodies) == payload
-    assert all(0 < len(each.value) <= frame_max - frames.OVERHEAD for each in bodies)
-    assert len(bodies) == -(-len(payload) // (frame_max - frames.OVERHEAD))
-
-
-def test_an_empty_body_takes_no_frame() -> None:
-    [(_, only)] = read(b"".join(frames.message(1, message(payload_json=""), 4096)))
-    assert (type(only), only.body_size) == (header.ContentHeader, 0)
-
-
 def test_headers_that_do_not_fit_a_frame_cannot_be_delivered() -> None:
     large = message(headers={"note": "x" * 5000})
-    with pytest.raises(UndeliverableError, match=r"its headers take \d+ bytes.*takes 4088"):
+    with pytest.raises(EncodeError, match=r"its headers take \d+ bytes.*takes 4088"):
         frames.message(1, large, 4096)
     content, _ = large
     assert frames.message(1, large, len(content) + frames.OVERHEAD)
-    with pytest.raises(UndeliverableError):
+    with pytest.raises(EncodeError):
         frames.message(1, large, len(content) + frames.OVERHEAD - 1)
 
 
@@ -162,46 +132,11 @@ def test_headers_that_do_not_fit_a_frame_cannot_be_delivered() -> None:
 def test_a_text_that_amqp_has_no_room_for_cannot_be_delivered(
     values: dict[str, Any], what: str
 ) -> None:
-    with pytest.raises(UndeliverableError, match=what):
+    with pytest.raises(EncodeError, match=what):
         message(**values)
-
-
-@pytest.mark.parametrize("place", [("e" * 256, "key"), ("exchange", "k" * 256)])
-def test_neither_can_a_place_whose_name_is_too_long(place: tuple[str, str]) -> None:
-    with pytest.raises(UndeliverableError, match="255"):
-        frames.publish(1, *place)
-
-
-def test_255_bytes_fit() -> None:
-    assert frames.publish(1, "e" * 255, "k" * 255)
-    assert frames.message(1, message(event_type="ü" * 127 + "x"), 4096)
 
 
 def test_a_time_before_1970_is_none_that_amqp_knows() -> None:
     old = message(occurred_at=datetime(1912, 6, 23, tzinfo=UTC))
     (_, first), *_ = read(b"".join(frames.message(1, old, 4096)))
     assert first.properties.timestamp == datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@given(
-    channel=channels, tag=st.integers(1, 2**63 - 1), multiple=st.booleans(), requeue=st.booleans()
-)
-def test_an_ack_and_a_nack_are_told_apart(
-    channel: int, tag: int, multiple: bool, requeue: bool
-) -> None:
-    ack = frame.marshal(commands.Basic.Ack(tag, multiple), channel)
-    nack = frame.marshal(commands.Basic.Nack(tag, multiple, requeue), channel)
-    assert frames.confirmation(ack) == (tag, multiple, True)
-    assert frames.confirmation(nack) == (tag, multiple, False)
-
-
-def test_no_other_frame_is_a_confirmation() -> None:
-    ack = frame.marshal(commands.Basic.Ack(1), 1)
-    others = [
-        frame.marshal(commands.Basic.Return(312, "NO_ROUTE", "e", "k"), 1),
-        frame.marshal(commands.Basic.Reject(1), 1),
-        frame.marshal(commands.Channel.CloseOk(), 1),
-        frame.marshal(heartbeat.Heartbeat(), 0),
-        frame.marshal(body.ContentBody(ack[7:-1]), 1),  # as long, and with the same bytes
-    ]
-    assert [frames.confirmation(each) for each in others] == [None] * len(others)

@@ -8,14 +8,12 @@ from pamqp import commands, frame, header, heartbeat
 from pamqp.base import Frame
 from pamqp.exceptions import PAMQPException
 
-from postroom.errors import Outage, error_text
-from postroom.publishers.rabbitmq.address import Address
-from postroom.publishers.rabbitmq.closed import ClosedError, refusal
-from postroom.publishers.rabbitmq.frames import FRAME, OVERHEAD, confirmation
-from postroom.publishers.rabbitmq.login import FRAME_MAX, server_name, start_ok, tune_ok
+from postroom.publishers.rabbitmq.amqp.address import Address
+from postroom.publishers.rabbitmq.amqp.errors import BlockedError, ClosedError, one_line
+from postroom.publishers.rabbitmq.amqp.frames import FRAME, OVERHEAD, confirmation
+from postroom.publishers.rabbitmq.amqp.login import FRAME_MAX, server_name, start_ok, tune_ok
 
 F = TypeVar("F", bound=Frame)
-NEXT_ADDRESS: Final = 0.25
 ANSWER_WITHIN: Final = 5.0
 """Seconds for the broker to answer in, when it is asked for something: fewer than a relay waits."""
 CLOSE_WITHIN: Final = 2.0
@@ -45,7 +43,6 @@ class Connection(asyncio.Protocol):
         self.answers = 0
         """How many messages the broker has answered, on any channel."""
         self._channels: dict[int, Channel] = {}
-        self._logged_in = False
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[Any] | None = None
@@ -57,35 +54,8 @@ class Connection(asyncio.Protocol):
 
     # -- open and close
 
-    @classmethod
-    async def open(cls, address: Address) -> "Connection":
-        """Connect and log in. Raises Outage, which says what to look at."""
-        connection = cls(address)
-        context = address.tls_context()
-        loop = asyncio.get_running_loop()
-        # Of a name that has several addresses; uvloop tries them one after the other.
-        is_asyncio = isinstance(loop, asyncio.BaseEventLoop)
-        several: dict[str, Any] = {"happy_eyeballs_delay": NEXT_ADDRESS} if is_asyncio else {}
-        try:
-            async with asyncio.timeout(ANSWER_WITHIN):
-                await loop.create_connection(
-                    lambda: connection, address.host, address.port, ssl=context, **several
-                )
-                await connection._log_in()
-        except TimeoutError as error:
-            raise Outage(
-                f"RabbitMQ at {address} did not answer within {ANSWER_WITHIN:.0f} s"
-            ) from error
-        except (OSError, UnicodeError) as error:  # the latter for a host that cannot be a name
-            raise Outage(f"cannot reach RabbitMQ at {address}: {error_text(error)}") from error
-        except ClosedError as error:
-            raise Outage(refusal(address, error)) from error
-        finally:
-            if not connection._logged_in:
-                connection.abort()
-        return connection
-
-    async def _log_in(self) -> None:
+    async def log_in(self) -> None:
+        """Agree with the broker on everything, and enter the vhost. Raises ClosedError."""
         start = await self._ask(header.ProtocolHeader(), commands.Connection.Start)
         self.server = server_name(start)
         tune = await self._ask(start_ok(self.address), commands.Connection.Tune)
@@ -95,11 +65,8 @@ class Connection(asyncio.Protocol):
         await self._ask(
             commands.Connection.Open(virtual_host=self.address.vhost), commands.Connection.OpenOk
         )
-        self._logged_in = True
         if agreed.heartbeat:
-            self._beats = asyncio.create_task(
-                self._beat(agreed.heartbeat), name="postroom heartbeat"
-            )
+            self._beats = asyncio.create_task(self._beat(agreed.heartbeat), name="AMQP heartbeat")
 
     async def close(self) -> None:
         """Close it in an orderly way if the broker answers within CLOSE_WITHIN, else abort it.
@@ -110,7 +77,7 @@ class Connection(asyncio.Protocol):
             if self.lost is None:
                 async with asyncio.timeout(CLOSE_WITHIN):
                     await self._ask(
-                        commands.Connection.Close(200, "postroom stops", 0, 0),
+                        commands.Connection.Close(200, "the client stops", 0, 0),
                         commands.Connection.CloseOk,
                     )
         except (TimeoutError, ClosedError):
@@ -154,6 +121,15 @@ class Connection(asyncio.Protocol):
         if not self._writable.is_set():
             await self._writable.wait()
 
+    def check_blocked(self) -> None:
+        """Raise BlockedError if the broker has blocked publishers."""
+        if self.blocked is not None:
+            raise self.blocked_error()
+
+    def blocked_error(self) -> BlockedError:
+        """Return the error that says that the broker has blocked publishers, and why."""
+        return BlockedError(f"RabbitMQ at {self.address} has blocked publishers: {self.blocked}")
+
     # -- what asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -164,7 +140,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""
-        reason = "the broker closed the connection" if exc is None else error_text(exc)
+        reason = "the broker closed the connection" if exc is None else one_line(exc)
         self._lose(ClosedError(0, reason, connection=True))
         self._closed.set()
 
@@ -241,8 +217,8 @@ class Connection(asyncio.Protocol):
 
     async def _ask(self, request: Any, expected: type[F]) -> F:
         """Send something about the connection itself, and wait for what comes back."""
-        self._answer = asyncio.get_running_loop().create_future()
         self._send(request)
+        self._answer = asyncio.get_running_loop().create_future()
         answer = await self._answer
         if not isinstance(answer, expected):
             other = f"the broker sent {answer.name} instead of {expected.name}"

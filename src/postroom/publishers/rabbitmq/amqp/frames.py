@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from postroom.errors import UndeliverableError
+from postroom.publishers.rabbitmq.amqp.errors import EncodeError
 
 METHOD, HEADER, BODY = 1, 2, 3
 FRAME: Final = struct.Struct(">BHI")
@@ -38,13 +38,11 @@ def publish(channel: int, exchange: str, routing_key: str) -> bytes:
 
 
 def message(channel: int, message: Message, frame_max: int) -> list[bytes]:
-    """Encode what a message holds. Raises UndeliverableError if its headers do not fit a frame."""
+    """Encode what a message holds. Raises EncodeError if its headers do not fit a frame."""
     content, body = message
     room = frame_max - OVERHEAD
     if len(content) > room:
-        raise UndeliverableError(
-            f"its headers take {len(content)} bytes, and this broker takes {room}"
-        )
+        raise EncodeError(f"its headers take {len(content)} bytes, and this broker takes {room}")
     parts = [FRAME.pack(HEADER, channel, len(content)), content, END]
     for part in (body,) if 0 < len(body) <= room else _split(body, room):
         parts += (FRAME.pack(BODY, channel, len(part)), part, END)
@@ -67,7 +65,7 @@ def short(text: str, what: str) -> bytes:
     """Encode a text of 255 bytes at most."""
     data = text.encode()
     if len(data) > 255:
-        raise UndeliverableError(f"{what} has {len(data)} bytes, and AMQP holds 255: {text[:50]}…")
+        raise EncodeError(f"{what} has {len(data)} bytes, and AMQP holds 255: {text[:50]}…")
     return bytes((len(data),)) + data
 
 

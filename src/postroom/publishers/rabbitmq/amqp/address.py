@@ -4,7 +4,7 @@ import ssl
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
-from postroom.errors import ConfigurationError
+from postroom.publishers.rabbitmq.amqp.errors import AddressError
 
 PORTS = {"amqp": 5672, "amqps": 5671}
 SHAPE = "amqp://user:password@host:5672/vhost, or amqps:// for TLS"
@@ -36,11 +36,11 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> "Address":
-        """Read a URL as RabbitMQ's clients do. Raises ConfigurationError, without the password."""
+        """Read a URL as RabbitMQ's clients do. Raises AddressError, without the password."""
         parts = _split(url)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         if unknown := sorted(options.keys() - OPTIONS):
-            raise ConfigurationError(
+            raise AddressError(
                 f"the broker's URL has an option {unknown[0]!r}. It knows"
                 f" {', '.join(sorted(OPTIONS))}."
             )
@@ -66,7 +66,7 @@ class Address:
             if files["certfile"]:
                 context.load_cert_chain(files["certfile"], files["keyfile"])
         except OSError as error:
-            raise ConfigurationError(
+            raise AddressError(
                 f"the certificates that the URL of {self} names cannot be read: {error}"
             ) from error
         if self.options.get("no_verify_ssl", "0") not in ("0", ""):
@@ -80,17 +80,17 @@ def _split(url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port  # raises if it is no number
     except ValueError:
-        raise ConfigurationError(f"the broker's URL cannot be read. Its form is {SHAPE}.") from None
+        raise AddressError(f"the broker's URL cannot be read. Its form is {SHAPE}.") from None
     if parts.scheme not in PORTS:
         scheme = f"begins with {parts.scheme!r}" if parts.scheme else "has no scheme"
-        raise ConfigurationError(f"the broker's URL {scheme}. Its form is {SHAPE}.")
+        raise AddressError(f"the broker's URL {scheme}. Its form is {SHAPE}.")
     if parts.fragment or "@" in parts.path + parts.query:
-        raise ConfigurationError(
+        raise AddressError(
             "the broker's URL has a character in its user or password that has to be written"
             " otherwise: %2F for /, %3F for ?, %23 for #, %40 for @."
         )
     if "/" in parts.path[1:]:
-        raise ConfigurationError(
+        raise AddressError(
             "the broker's URL has more than one / in its path, which is the name of a vhost."
             " Write %2F for a / that is part of it."
         )
@@ -99,7 +99,5 @@ def _split(url: str) -> SplitResult:
 
 def _seconds(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
-        raise ConfigurationError(
-            f"heartbeat is {text!r} in the broker's URL. It is a number of seconds."
-        )
+        raise AddressError(f"heartbeat is {text!r} in the broker's URL. It is a number of seconds.")
     return int(text)

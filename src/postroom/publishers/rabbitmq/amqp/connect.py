@@ -1,0 +1,71 @@
+"""Opens a connection to a broker, or says why there is none and what to check."""
+
+import asyncio
+from typing import Any, Final
+
+from postroom.publishers.rabbitmq.amqp.address import Address
+from postroom.publishers.rabbitmq.amqp.connection import ANSWER_WITHIN, Connection
+from postroom.publishers.rabbitmq.amqp.errors import (
+    ClosedError,
+    ConnectError,
+    ReplyCode,
+    one_line,
+)
+
+NEXT_ADDRESS: Final = 0.25
+"""Seconds after which the next IP address of a host name is tried as well."""
+
+
+async def connect(address: Address) -> Connection:
+    """Connect and log in. Raises ConnectError, which says what to check, and AddressError."""
+    connection = Connection(address)
+    try:
+        async with asyncio.timeout(ANSWER_WITHIN):
+            await _reach(connection)
+            await connection.log_in()
+    except BaseException as error:
+        connection.abort()
+        if (failure := _failure(address, error)) is None:
+            raise
+        raise failure from error
+    return connection
+
+
+async def _reach(connection: Connection) -> None:
+    address, loop = connection.address, asyncio.get_running_loop()
+    context = address.tls_context()
+    # For a name that has several IP addresses; uvloop tries them one after the other.
+    is_asyncio = isinstance(loop, asyncio.BaseEventLoop)
+    several: dict[str, Any] = {"happy_eyeballs_delay": NEXT_ADDRESS} if is_asyncio else {}
+    await loop.create_connection(
+        lambda: connection, address.host, address.port, ssl=context, **several
+    )
+
+
+def _failure(address: Address, error: BaseException) -> ConnectError | None:
+    """Say why a connection could not be opened; None for an error of another kind."""
+    match error:
+        case TimeoutError():
+            text = f"RabbitMQ at {address} did not answer within {ANSWER_WITHIN:.0f} s"
+        case OSError() | UnicodeError():  # the latter for a host that cannot be a name
+            text = f"cannot reach RabbitMQ at {address}: {one_line(error)}"
+        case ClosedError():
+            text = _refusal(address, error)
+        case _:
+            return None
+    return ConnectError(text)
+
+
+def _refusal(address: Address, error: ClosedError) -> str:
+    """Say why a broker refused a connection, and what to check."""
+    if error.code == ReplyCode.ACCESS_REFUSED:
+        return (
+            f"RabbitMQ refused the login of `{address.user}` at {address}."
+            " Check the user, the password and the vhost."
+        )
+    if error.code == ReplyCode.NOT_ALLOWED:
+        return (
+            f"RabbitMQ refused `{address.user}` the vhost `{address.vhost}` at {address}:"
+            f" {error.reason}. Check that it exists, and that the user may use it."
+        )
+    return f"cannot use RabbitMQ at {address}: {error.reason or 'the broker gave no reason'}"
