@@ -13,6 +13,7 @@ from postroom.errors import CaptureError
 from postroom.events.codec import Unfit, check_json, codec_for
 from postroom.events.delayed import undelayed
 from postroom.events.description import Description
+from postroom.events.envelope import allows_extra_fields
 from postroom.events.event import Event, UntypedEvent
 from postroom.events.payload import explain
 
@@ -80,9 +81,19 @@ def _envelop(event: Event, description: Description, context: Mapping[str, Any])
         "timestamp": codec_for(datetime).encode(description.occurred_at),
     }
     payload = {**description.payload, **envelope, **context}
-    if not isinstance(undelayed(event), UntypedEvent):
+    if not isinstance(bare := undelayed(event), UntypedEvent):
+        _check_extra(type(bare), description)
         _check_fields(description, payload)
     return description._replace(payload=payload)
+
+
+def _check_extra(event_class: type, description: Description) -> None:
+    if allows_extra_fields(event_class):
+        raise CaptureError(
+            f'cannot capture {description.event_type}: its class has extra="allow", so what the'
+            ' middleware adds would come back as fields of the event. Give the class extra="ignore"'
+            ", or dispatch its events with an OutboxEventDispatcher."
+        )
 
 
 def _check_fields(description: Description, enveloped: Mapping[str, Any]) -> None:

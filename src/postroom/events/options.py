@@ -1,7 +1,7 @@
 """How an event class is stored: what its class keywords and attributes say."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, get_args
@@ -71,16 +71,18 @@ def is_version(value: object) -> bool:
     return type(value) is int and 1 <= value <= MAX_VERSION
 
 
+@cache
 def field_names(event_class: type) -> frozenset[str]:
     """Name the fields of a dataclass or a pydantic model."""
-    fields: Iterable[str] = getattr(event_class, "__dataclass_fields__", ())
-    return frozenset(fields or getattr(event_class, "model_fields", ()))
+    if is_dataclass(event_class):
+        return frozenset(field.name for field in fields(event_class))
+    return frozenset(getattr(event_class, "model_fields", ()))
 
 
 def _version_attribute(event_class: type) -> Any:
-    fields = getattr(event_class, "model_fields", {})  # pydantic takes defaults off the class
-    if "event_version" in fields:
-        return fields["event_version"].default
+    of_model = getattr(event_class, "model_fields", {})  # pydantic takes defaults off the class
+    if "event_version" in of_model:
+        return of_model["event_version"].default
     return getattr(event_class, "event_version", 1)
 
 

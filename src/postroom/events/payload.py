@@ -6,11 +6,11 @@ from functools import cache
 from typing import Any, Final
 
 from postroom.errors import CaptureError, EventDefinitionError, PayloadError
-from postroom.events.codec import Codec, Unfit, codec_for, json_name
+from postroom.events.codec import Codec, Unfit, codec_for
+from postroom.events.envelope import VERSION, check_names, own_fields, with_version
 from postroom.events.event import Event, UntypedEvent
-from postroom.events.options import EventOptions, event_type_of, event_version_of, field_names
+from postroom.events.options import EventOptions, event_type_of, field_names
 
-_VERSION: Final = "event_version"
 to_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -25,7 +25,7 @@ def encode_event(event: Event) -> dict[str, Any]:
 def decode_event(event_class: type, document: Mapping[str, Any]) -> Any:
     """Rebuild an event of this class from a document of the class's own version."""
     try:
-        return event_codec(event_class).decode(document)
+        return event_codec(event_class).decode(own_fields(event_class, document))
     except Unfit as unfit:
         raise PayloadError(
             f"the payload does not fit {event_type_of(event_class)}: {explain(unfit)}"
@@ -38,8 +38,9 @@ def event_codec(event_class: type) -> Codec:
     options = EventOptions.of(event_class)
     rename = options.rename or {}
     try:
-        if strangers := set(rename) - field_names(event_class) - {_VERSION}:
+        if strangers := set(rename) - field_names(event_class) - {VERSION}:
             raise Unfit("is no field, and `rename` names it", "", (min(strangers),))
+        check_names(event_class)
         return codec_for(event_class, case=options.case, rename=rename)
     except Unfit as unfit:
         raise EventDefinitionError(
@@ -47,26 +48,9 @@ def event_codec(event_class: type) -> Codec:
         ) from unfit
 
 
-def stored_version(event_class: type, document: Mapping[str, Any]) -> Any:
-    """Read the version a document says it has. One that says nothing is of version 1."""
-    return document.get(_version_name(event_class), 1)
-
-
-def with_version(event_class: type, document: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the class's own version into a document."""
-    return {**document, _version_name(event_class): event_version_of(event_class)}
-
-
 def _typed(event: Event) -> dict[str, Any]:
-    event_class = type(event)
-    document: dict[str, Any] = event_codec(event_class).encode(event)
-    name, version = _version_name(event_class), event_version_of(event_class)
-    if version > 1:
-        document.setdefault(name, version)
-    if document.get(name, 1) != version:
-        problem = f"is {document[name]!r}, and the class is of version {version}"
-        raise Unfit(problem, "Leave it to its default.", (_VERSION,))
-    return document
+    document: dict[str, Any] = event_codec(type(event)).encode(event)
+    return with_version(type(event), document)
 
 
 def _untyped(event: UntypedEvent) -> dict[str, Any]:
@@ -80,12 +64,6 @@ def _untyped(event: UntypedEvent) -> dict[str, Any]:
 
 def _name(event: Event) -> str:
     return event.event_type if isinstance(event, UntypedEvent) else event_type_of(type(event))
-
-
-@cache
-def _version_name(event_class: type) -> str:
-    options = EventOptions.of(event_class)
-    return (options.rename or {}).get(_VERSION) or json_name(_VERSION, options.case)
 
 
 def explain(unfit: Unfit) -> str:

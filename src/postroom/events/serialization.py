@@ -2,17 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from postroom.errors import PayloadError
+from postroom.events.envelope import stored_version, with_identity
 from postroom.events.event import Event
-from postroom.events.payload import (
-    decode_event,
-    encode_event,
-    stored_version,
-    to_json,
-    with_version,
-)
+from postroom.events.payload import decode_event, encode_event, to_json
 from postroom.events.registry import EventRegistry, default_registry
 
 
@@ -26,18 +23,21 @@ def deserialize_event(
     payload: str | bytes | Mapping[str, Any],
     *,
     version: int | None = None,
+    event_id: UUID | None = None,
+    occurred_at: datetime | None = None,
     registry: EventRegistry = default_registry,
 ) -> Any:
     """Rebuild an event equal to the one that was serialised.
 
     The payload's own version counts when `version` is not given; a payload without one is of
-    version 1. Older payloads go through the upcasters first.
+    version 1. Older payloads go through the upcasters first. `event_id` and `occurred_at` are the
+    record's: the event gets these even if an upcaster dropped or changed those of the payload.
     """
     event_class = registry.event_class(event_type)
     document = _document(event_type, payload)
     written_at = stored_version(event_class, document) if version is None else version
     current = registry.upcast(event_class, document, written_at)
-    return decode_event(event_class, with_version(event_class, current))
+    return decode_event(event_class, with_identity(event_class, current, event_id, occurred_at))
 
 
 def _document(event_type: str, payload: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:

@@ -37,8 +37,14 @@ def _typed_entries(
 
 
 def _typed(record: ClaimedRecord, registry: EventRegistry) -> Any:
-    version, payload = record.event_version, record.payload_json
-    return deserialize_event(record.event_type, payload, version=version, registry=registry)
+    return deserialize_event(
+        record.event_type,
+        record.payload_json,
+        version=record.event_version,
+        event_id=record.id,
+        occurred_at=record.occurred_at,
+        registry=registry,
+    )
 
 
 def _untyped(record: ClaimedRecord) -> UntypedEvent:

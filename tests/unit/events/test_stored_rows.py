@@ -1,7 +1,6 @@
 """Rows that an older postroom stored are read for ever."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -11,23 +10,11 @@ from tests.unit.events.stored.cases import Case
 from tests.unit.events.stored.rows import CASES, stored_rows
 
 ROWS = stored_rows()
-UNREAD = {
-    "model_that_allows_extra_fields",
-    "model_version_2_that_allows_extra_fields",
-    "model_that_forbids_extra_fields",
-    "model_version_2_that_forbids_extra_fields",
-}
-"""Models that meet our key `event_version` among their own fields."""
-
-
-def named(case: Case) -> Any:
-    marks = [pytest.mark.xfail(reason="our key is among its fields")] if case.name in UNREAD else []
-    return pytest.param(case, id=case.name, marks=marks)
 
 
 @pytest.mark.requirement("A7")
 @pytest.mark.parametrize("with_column", [True, False])
-@pytest.mark.parametrize("case", [named(case) for case in CASES])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_stored_row_gives_the_event_that_was_saved(case: Case, with_column: bool) -> None:
     row = ROWS[case.name]
     if isinstance(case.expected, UntypedEvent):
