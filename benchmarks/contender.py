@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from benchmarks.backlog import PAYLOAD, add_records, key_names
 from postroom import Outbox
-from postroom.capture.notify import CHANNEL
+from postroom.wakeup.notifier import CHANNEL
 
 ROOT = Path(__file__).parents[1]
 PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"

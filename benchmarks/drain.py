@@ -26,7 +26,6 @@ from postroom import (
     ClaimedRecord,
     Delivered,
     HandlersPublisher,
-    Outage,
     Outbox,
     OutboxRecord,
     OutboxRelay,
@@ -34,6 +33,7 @@ from postroom import (
     Publisher,
     handles,
 )
+from postroom.publishers.base import Outage
 
 BATCH = 500
 KEYS = 1000
@@ -65,10 +65,10 @@ class Sink:
     max_batch: Final = BATCH
     max_in_flight: Final = BATCH
 
-    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
+    async def open(self) -> None:
         pass
 
-    async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
+    async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome | Outage]:
         return [Delivered()] * len(records)
 
     async def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from postroom.capture.bus import EventBus, OutboxMiddleware
 from postroom.capture.dispatcher import OutboxEventDispatcher
+from postroom.capture.in_process import InProcessEventDispatcher
 from postroom.capture.interceptor import DomainEventOutboxInterceptor
 from postroom.database.errors import database_outage
 from postroom.errors import (
@@ -11,7 +12,7 @@ from postroom.errors import (
     ConnectionLostError,
     EventDefinitionError,
     InboxError,
-    Outage,
+    OutageError,
     PayloadError,
     PostroomError,
     SchemaError,
@@ -27,9 +28,8 @@ from postroom.events.registry import EventRegistry, get_handlers_for, handles, u
 from postroom.events.serialization import deserialize_event, serialize_event
 from postroom.inbox.inbox import Inbox
 from postroom.outbox import Outbox, map_outbox_table
-from postroom.publishers.base import Delivered, Outcome, Postponed, Publisher, Refused
-from postroom.publishers.handlers import HandlersPublisher
-from postroom.publishers.in_process import InProcessEventDispatcher
+from postroom.publishers.base import Delivered, Outage, Outcome, Postponed, Publisher, Refused
+from postroom.publishers.handlers.publisher import HandlersPublisher
 from postroom.publishers.memory import MemoryPublisher, MemoryQueue, Message
 from postroom.record import ClaimedRecord, OutboxRecord, Status
 from postroom.relay.health import Health, HealthStatus
@@ -64,6 +64,7 @@ __all__ = [
     "MemoryQueue",
     "Message",
     "Outage",
+    "OutageError",
     "Outbox",
     "OutboxEventDispatcher",
     "OutboxEventPublisher",

@@ -9,7 +9,7 @@ PostroomError
 ├── SchemaError                the tables are not as they should be
 ├── InboxError                 an inbox cannot keep what it is told (ValueError)
 ├── UndeliverableError         a record can never be delivered
-└── Outage                     no record can be delivered at the moment
+└── OutageError                no record can be delivered at the moment
     └── ConnectionLostError    the connection broke during a delivery
 
 CaptureWarning                 events that will not be captured    (UserWarning)
@@ -75,14 +75,14 @@ class UndeliverableError(PostroomError):
     """
 
 
-class Outage(PostroomError):  # noqa: N818 - a handler reads better with `raise Outage(...)`
+class OutageError(PostroomError):
     """Raised when no record can be delivered: the broker is away, or what a handler needs.
 
     The relay pauses, counts no attempt, and resumes by itself.
     """
 
 
-class ConnectionLostError(Outage):
+class ConnectionLostError(OutageError):
     """Raised when the connection broke during a delivery: a record may be the cause."""
 
 

@@ -12,14 +12,15 @@ from postroom.capture.capture import SETTINGS, CaptureSettings
 from postroom.capture.commit_order import insert_last, keep_commit_order
 from postroom.capture.dispatcher import OutboxEventDispatcher
 from postroom.capture.interceptor import DomainEventOutboxInterceptor
-from postroom.capture.notify import CHANNEL, Notifier
 from postroom.capture.targets import CaptureTarget
-from postroom.capture.wakeup import Callback, CommitSignal
 from postroom.errors import ConfigurationError
 from postroom.events.registry import EventRegistry, default_registry
+from postroom.inbox.inbox import Inbox
 from postroom.record import OutboxRecord
 from postroom.tables.check import check_schema, upgrade_schema
 from postroom.tables.tables import define_tables
+from postroom.wakeup.commits import Callback, CommitSignal
+from postroom.wakeup.notifier import CHANNEL, Notifier
 
 OUTBOX = "postroom.outbox"
 Ordering = Literal["strict", "relaxed"]
@@ -89,6 +90,11 @@ class Outbox:
     def middleware(self) -> OutboxMiddleware:
         """Make a middleware that saves into this outbox."""
         return OutboxMiddleware(settings=self.settings)
+
+    @property
+    def inbox(self) -> Inbox:
+        """The inbox of this outbox: its handlers' receipts, and those of your own consumers."""
+        return Inbox.on_table(self.tables.inbox)
 
     def on_commit(self, callback: Callback) -> Callable[[], None]:
         """Call this whenever a session of this process has committed records; return what ends it.

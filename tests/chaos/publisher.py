@@ -3,9 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from sqlalchemy.ext.asyncio import AsyncEngine
-
-from postroom import Outbox
 from postroom.publishers.base import DELIVERED, Delivered, Outcome
 from postroom.record import ClaimedRecord
 from tests.chaos.ledger import Ledger, What
@@ -43,7 +40,7 @@ class LedgerPublisher:
         self._opening = opening
         self._setting_out = setting_out
 
-    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
+    async def open(self) -> None:
         self._opening()
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:

@@ -8,7 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import DomainEvent, EventRegistry, OutboxRecord, Status
-from postroom.publishers.handlers import HandlersPublisher
+from postroom.publishers.handlers.publisher import HandlersPublisher
 from postroom.relay.relay import OutboxRelay
 from tests.chaos.ledger import Ledger
 from tests.chaos.outbox import records_of, records_of_keys, rows, running, save

@@ -15,7 +15,6 @@ from postroom.publishers.rabbitmq import RabbitMQPublisher
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
 from tests.support.fake_broker import FakeBroker, Reply, fake_broker
-from tests.support.shop import outbox
 from tests.support.waiting import PATIENCE, eventually
 
 ACK = commands.Basic.Ack
@@ -32,7 +31,7 @@ async def publisher_to(replies: Replies) -> AsyncIterator[tuple[RabbitMQPublishe
         publisher = RabbitMQPublisher(broker.url, exchange="things", confirm_within=BRIEF)
         try:
             async with asyncio.timeout(PATIENCE):
-                await publisher.open(outbox, engine)
+                await publisher.open()
                 yield publisher, broker
         finally:
             await publisher.close()

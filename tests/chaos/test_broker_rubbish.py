@@ -13,13 +13,12 @@ from pamqp import commands, frame
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from postroom import UntypedEvent
-from postroom.errors import Outage
-from postroom.publishers.base import Delivered, Outcome, Refused
+from postroom.errors import OutageError
+from postroom.publishers.base import Delivered, Outage, Outcome, Refused
 from postroom.publishers.rabbitmq import RabbitMQPublisher
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
 from tests.support.fake_broker import SILENCE, FakeBroker, Raw, Reply, Script, fake_broker
-from tests.support.shop import outbox
 from tests.support.waiting import PATIENCE, eventually
 
 BRIEF = 0.5
@@ -78,7 +77,7 @@ async def answers(
     """Publish a batch to a broker with that script, in bounded time."""
     batch = records()
     async with fake_broker(script) as broker, publisher_to(broker, patience=patience) as publisher:
-        await publisher.open(outbox, engine)
+        await publisher.open()
         async with asyncio.timeout(PATIENCE):
             return [answer for _, answer in await answers_of(publisher, batch)]
 
@@ -264,9 +263,9 @@ async def test_a_broker_that_talks_rubbish_at_the_door_is_an_outage(
         fake_broker(lambda *_: [], {what: replies}) as broker,
         publisher_to(broker) as publisher,
     ):
-        with pytest.raises(Outage) as raised:
+        with pytest.raises(OutageError) as raised:
             async with asyncio.timeout(PATIENCE):
-                await publisher.open(outbox, engine)
+                await publisher.open()
 
     assert re.search(rf"127\.0\.0\.1:{broker.port}", str(raised.value))
     assert "\n" not in str(raised.value)
@@ -284,15 +283,15 @@ async def test_a_broker_that_falls_silent_after_a_part_is_tried_by_another_conne
     left = {record.id: record for record in records()}
     async with fake_broker(script) as broker, publisher_to(broker) as publisher:
         async with asyncio.timeout(PATIENCE):
-            await publisher.open(outbox, engine)
+            await publisher.open()
             while left:
                 given = await answers_of(publisher, list(left.values()))
                 for record, answer in given:
                     if isinstance(answer, Delivered):
                         del left[record.id]
                 if any(isinstance(answer, Outage) for _, answer in given):
-                    with suppress(Outage):
-                        await publisher.open(outbox, engine)
+                    with suppress(OutageError):
+                        await publisher.open()
                 await asyncio.sleep(0)
 
     assert broker.connections == 2
@@ -303,8 +302,8 @@ async def answers_of(
 ) -> list[tuple[ClaimedRecord, Outcome | Outage]]:
     try:
         return list(zip(batch, await publisher.publish(batch), strict=True))
-    except Outage as outage:
-        return [(record, outage) for record in batch]
+    except OutageError as error:
+        return [(record, Outage.of(error)) for record in batch]
 
 
 @pytest.mark.requirement("E2")
@@ -322,13 +321,13 @@ async def test_a_publisher_is_as_good_as_new_after_rubbish(engine: AsyncEngine, 
         publisher_to(broker, patience=patience(name)) as publisher,
     ):
         async with asyncio.timeout(PATIENCE):
-            await publisher.open(outbox, engine)
-            with suppress(Outage):
+            await publisher.open()
+            with suppress(OutageError):
                 await publisher.publish(records())
             wicked = False
-            with suppress(Outage):  # it may find out only now how things stand
-                await publisher.open(outbox, engine)
-            await publisher.open(outbox, engine)
+            with suppress(OutageError):  # it may find out only now how things stand
+                await publisher.open()
+            await publisher.open()
             given = await publisher.publish(records())
 
     assert all(isinstance(answer, Delivered) for answer in given)
@@ -337,7 +336,7 @@ async def test_a_publisher_is_as_good_as_new_after_rubbish(engine: AsyncEngine, 
 async def test_closing_that_is_cancelled_ends_the_connection_at_once(engine: AsyncEngine) -> None:
     unanswered: dict[type[Any], Sequence[Reply]] = {commands.Connection.Close: [SILENCE]}
     async with fake_broker(always(), unanswered) as broker, publisher_to(broker) as publisher:
-        await publisher.open(outbox, engine)
+        await publisher.open()
         closing = asyncio.create_task(publisher.close())
         await asyncio.sleep(0)  # it has begun
         closing.cancel()

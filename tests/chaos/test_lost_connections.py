@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom import Outbox, OutboxRecord, Status
+from postroom import OutboxRecord, Status
 from postroom.errors import ConnectionLostError
 from postroom.publishers.base import DELIVERED, Delivered, Outcome
 from postroom.record import ClaimedRecord
@@ -48,7 +48,7 @@ class Channel:
         self._bad = {record.id for record in bad}
         self._broken = asyncio.Event()
 
-    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
+    async def open(self) -> None:
         self._broken = asyncio.Event()
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
@@ -124,7 +124,7 @@ class Clumsy:
         self._ledger = ledger
         self._mistake = mistake
 
-    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
+    async def open(self) -> None:
         pass
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Any:

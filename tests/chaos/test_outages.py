@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import Status
-from postroom.errors import Outage
+from postroom.errors import OutageError
 from postroom.publishers.base import DELIVERED, Outcome
 from postroom.record import ClaimedRecord
 from postroom.relay.health import HealthStatus
@@ -45,7 +45,7 @@ class Broker:
 
     def _refuse(self) -> None:
         self.tries += 1
-        raise Outage("the broker is on holiday")
+        raise OutageError("the broker is on holiday")
 
 
 def relay_to(

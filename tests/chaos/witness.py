@@ -4,11 +4,15 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
-from sqlalchemy.ext.asyncio import AsyncEngine
-
-from postroom import Outbox
-from postroom.errors import Outage
-from postroom.publishers.base import Delivered, OutageWatcher, Outcome, Publisher, ReportsOutages
+from postroom.errors import OutageError
+from postroom.publishers.base import (
+    Delivered,
+    Outage,
+    OutageWatcher,
+    Outcome,
+    Publisher,
+    ReportsOutages,
+)
 from postroom.record import ClaimedRecord
 from tests.support.waiting import PATIENCE
 
@@ -37,10 +41,10 @@ class Witness:
     def max_in_flight(self) -> int:
         return self._publisher.max_in_flight
 
-    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
+    async def open(self) -> None:
         try:
-            await self._publisher.open(outbox, engine)
-        except Outage as outage:
+            await self._publisher.open()
+        except OutageError as outage:
             self.outages.append(str(outage))
             raise
         finally:
@@ -52,10 +56,10 @@ class Witness:
         self.asked_again += [name for name in names if name in self.delivered]
         try:
             answers = await self._publisher.publish(records)
-        except Outage as outage:
+        except OutageError as outage:
             self.outages.append(str(outage))
             raise
-        self.outages += [str(each) for each in set(answers) if isinstance(each, Outage)]
+        self.outages += [each.reason for each in set(answers) if isinstance(each, Outage)]
         self.delivered.update(
             name
             for name, answer in zip(names, answers, strict=True)

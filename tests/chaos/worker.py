@@ -13,7 +13,7 @@ from zlib import crc32
 
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from postroom.errors import Outage
+from postroom.errors import OutageError
 from postroom.publishers.base import DELIVERED, Outcome, Publisher, Refused
 from postroom.publishers.rabbitmq import RabbitMQPublisher
 from postroom.record import ClaimedRecord
@@ -72,7 +72,7 @@ class Faults:
 
     def setting_out(self) -> None:
         if self._options.outage and Path(self._options.outage).exists():
-            raise Outage("the file says so")
+            raise OutageError("the file says so")
 
     async def treat(self, record: ClaimedRecord) -> Outcome:
         options, name = self._options, str(record.id)

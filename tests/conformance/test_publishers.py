@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 
 from postroom import EventRegistry
-from postroom.errors import Outage
+from postroom.errors import OutageError
 from postroom.events.payload import encode_event
-from postroom.publishers.handlers import HandlersPublisher
+from postroom.publishers.handlers.publisher import HandlersPublisher
 from postroom.publishers.memory import MemoryPublisher
 from postroom.publishers.rabbitmq import Binding, Exchange, Queue, RabbitMQPublisher, Topology
 from postroom.record import ClaimedRecord
@@ -94,7 +94,7 @@ class ParcelKeeper:
 
     async def handle(self, event: ParcelSent) -> None:
         if self.is_away:
-            raise Outage("the keeper is away")
+            raise OutageError("the keeper is away")
         self.kept.append(event)
 
 

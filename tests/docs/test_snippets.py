@@ -25,7 +25,7 @@ def test_a_page_s_snippets_run_in_order(
     program = tmp_path / "snippets.py"
     program.write_text("\n\n".join(snippets(page)))
     done = run_program(["-W", "error", program], folder=tmp_path, environment=environment)
-    assert done.code == 0, done.err
+    assert done.code == 0, done.out + done.err
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -239,7 +239,7 @@ def test_the_locks_of_a_flush_are_taken_at_once_and_in_order(sync_engine: Engine
 
     event.listen(sync_engine, "before_cursor_execute", note)
     with Session(sync_engine) as session:
-        outbox.dispatcher(session).dispatch_now([something(key) for key in range(300)])
+        outbox.dispatcher(session).dispatch_sync([something(key) for key in range(300)])
         session.commit()
     event.remove(sync_engine, "before_cursor_execute", note)
     [stripes] = taken

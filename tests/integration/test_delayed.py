@@ -32,7 +32,7 @@ def dues(session: Session) -> list[tuple[str, bool, datetime | None]]:
 async def test_a_dispatched_event_waits_for_its_time(play: Play) -> None:
     def story(session: Session) -> None:
         event = UntypedEvent(event_type="x", payload={"a": 1}, aggregate_type="t", aggregate_id=7)
-        shop_outbox.dispatcher(session).dispatch_now([Delayed(event, until=LATER)])
+        shop_outbox.dispatcher(session).dispatch_sync([Delayed(event, until=LATER)])
         [record] = saved(session)
         assert (record.ready, record.due_at, record.status) == (False, LATER, "pending")
         assert (record.id, record.event_type) == (event.event_id, "x")
@@ -48,7 +48,7 @@ async def test_an_emitted_event_waits_for_its_time(play: Play) -> None:
         bus, account = EventBus(), Account.open("Ann")
         bus.emit(Delayed(UntypedEvent(event_type="x", payload={"event_type": "y"}), until=LATER))
         bus.emit(Delayed(AccountClosed(account_id=account.id), until=LATER))
-        assert shop_outbox.middleware().flush_now(session, bus, user_id=1) == 2
+        assert shop_outbox.middleware().flush_sync(session, bus, user_id=1) == 2
         untyped, typed = saved(session)
         assert (untyped.ready, untyped.due_at) == (typed.ready, typed.due_at) == (False, LATER)
         assert untyped.payload["event_type"] == "x"  # the envelope goes over it
@@ -108,7 +108,7 @@ async def test_a_moment_in_the_past_is_due_at_once(play: Play) -> None:
     def story(session: Session) -> None:
         past = datetime(2020, 1, 5, tzinfo=UTC)
         event = UntypedEvent(event_type="x", payload={})
-        shop_outbox.dispatcher(session).dispatch_now([Delayed(event, until=past)])
+        shop_outbox.dispatcher(session).dispatch_sync([Delayed(event, until=past)])
         assert dues(session) == [("x", False, past)]
 
     await play(story)

@@ -20,7 +20,7 @@ from postroom import (
 from postroom.identity import uuid7
 from postroom.integrations.dishka import EventHandlerProvider, OutboxProvider, check_handlers
 from postroom.publishers.base import DELIVERED
-from postroom.publishers.handlers import HandlersPublisher
+from postroom.publishers.handlers.publisher import HandlersPublisher
 from tests.support.claims import claimed
 from tests.support.shop import Account, AccountOpened, outbox
 
@@ -146,7 +146,7 @@ async def test_each_handler_runs_in_a_request_scope_with_its_own_session_and_uni
     container = make_async_container(sessions, EventHandlerProvider(registry))
     async with container() as request:  # what is given may be the container of a request
         publisher = HandlersPublisher(request, registry=registry)
-        await publisher.open(outbox, engine)
+        publisher.use(outbox, engine)
         record = claimed(AccountOpened(account_id=uuid7(), email="a@b.com"))
         assert await publisher.publish([record]) == [DELIVERED]
         own = await request.get(UnitOfWork)

@@ -119,7 +119,7 @@ async def test_that_a_handler_is_done_is_taken_back_however_long_it_takes(
     publisher = await noting_publisher(engine, diary, LosesTheInbox, session=MainAsyncSession)
     delivery = asyncio.create_task(one(publisher, record))
     try:
-        await eventually(lambda: "cannot take back that LosesTheInbox" in caplog.text)
+        await eventually(lambda: "cannot delete the receipt of LosesTheInbox" in caplog.text)
         assert not delivery.done()
         await execute(engine, "ALTER TABLE inbox_away RENAME TO outbox_inbox")
         async with asyncio.timeout(PATIENCE):

@@ -13,10 +13,10 @@ from sqlalchemy import Engine, NullPool, create_engine, event, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from postroom.errors import Outage, UndeliverableError
+from postroom.errors import OutageError, UndeliverableError
 from postroom.identity import uuid7
 from postroom.publishers.base import DELIVERED, Outcome, Refused
-from postroom.publishers.handlers import HandlersPublisher
+from postroom.publishers.handlers.publisher import HandlersPublisher
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
 from tests.support.noting import (
@@ -80,7 +80,7 @@ class FailsOnce(WriteNote):
 
 
 class OutOnce(FailsOnce):
-    error = Outage("no line")
+    error = OutageError("no line")
 
 
 class GivesUp(FailsOnce):
@@ -135,7 +135,7 @@ async def test_an_outage_waits_for_the_others_and_what_they_did_is_kept(
 ) -> None:
     handlers = (OutOnce, FailsOnce, First)
     publisher = await noting_publisher(shop, diary, *handlers, session=session)
-    with pytest.raises(Outage, match="OutOnce: no line"):
+    with pytest.raises(OutageError, match="OutOnce: no line"):
         await one(publisher, record)
     assert await notes(shop) == ["First a@b.com"]
     assert await one(publisher, record) == DELIVERED
@@ -214,7 +214,7 @@ class FailsInside(WriteNote):
 
 
 @pytest.mark.requirement("E3")
-async def test_a_transaction_that_is_rolled_back_takes_its_note_along(
+async def test_a_transaction_that_is_rolled_back_takes_its_receipt_along(
     shop: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
     publisher = await noting_publisher(shop, diary, FailsInside, session=MainAsyncSession)
@@ -512,7 +512,7 @@ async def test_the_only_handler_of_an_event_costs_no_query(
     assert sum("outbox_inbox" in statement for statement in statements) == asked
 
 
-async def test_a_note_that_cannot_be_written_does_not_undo_a_delivery(
+async def test_a_receipt_that_cannot_be_written_does_not_undo_a_delivery(
     engine: AsyncEngine,
     diary: Diary,
     record: ClaimedRecord,
@@ -528,4 +528,4 @@ async def test_a_note_that_cannot_be_written_does_not_undo_a_delivery(
     finally:
         async with engine.begin() as connection:
             await connection.execute(text("ALTER TABLE outbox_inbox DROP CONSTRAINT full_up"))
-    assert "cannot note that First is done" in caplog.text
+    assert "cannot add the receipt of First" in caplog.text

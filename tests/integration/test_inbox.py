@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -12,9 +13,9 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from postroom.errors import PostroomError
+from postroom.errors import InboxError, PostroomError
+from postroom.inbox import receipts
 from postroom.inbox.inbox import Inbox
-from postroom.tables import inbox as inbox_table
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
 
@@ -59,7 +60,7 @@ async def test_a_message_is_the_first_once_for_each_consumer(async_billing: Asyn
     answers = []
     for consumer in ("billing", "billing", "audit", "billing"):
         async with AsyncSession(async_billing) as session, session.begin():
-            answers.append(await inbox.first(session, message, consumer=consumer))
+            answers.append(await inbox.accept(session, message, consumer=consumer))
     assert answers == [True, False, True, False]
 
 
@@ -68,21 +69,21 @@ def test_code_that_is_not_async_asks_the_same(billing: Engine) -> None:
     answers = []
     for message in ("m1", "m1", "m2"):
         with Session(billing) as session, session.begin():
-            answers.append(inbox.first_now(session, message, consumer="billing"))
+            answers.append(inbox.accept_sync(session, message, consumer="billing"))
     assert answers == [True, False, True]
 
 
 async def test_one_transaction_may_ask_twice(async_billing: AsyncEngine) -> None:
     async with AsyncSession(async_billing) as session, session.begin():
-        assert await inbox.first(session, "m1", consumer="billing")
-        assert not await inbox.first(session, "m1", consumer="billing")
+        assert await inbox.accept(session, "m1", consumer="billing")
+        assert not await inbox.accept(session, "m1", consumer="billing")
 
 
 @pytest.mark.requirement("E3")
 async def test_a_rollback_takes_the_note_along(async_billing: AsyncEngine) -> None:
     for _ in range(2):
         async with AsyncSession(async_billing) as session:
-            assert await inbox.first(session, "m1", consumer="billing")
+            assert await inbox.accept(session, "m1", consumer="billing")
             await session.rollback()
 
 
@@ -105,10 +106,10 @@ async def test_the_second_of_a_pair_waits_for_how_the_first_ends(
 ) -> None:
     async def second() -> bool:
         async with AsyncSession(async_billing) as session, session.begin():
-            return await inbox.first(session, "m1", consumer="billing")
+            return await inbox.accept(session, "m1", consumer="billing")
 
     async with AsyncSession(async_billing) as session:
-        assert await inbox.first(session, "m1", consumer="billing")
+        assert await inbox.accept(session, "m1", consumer="billing")
         waiting = asyncio.create_task(second())
         await _someone_waits(async_billing)
         await (session.commit() if commits else session.rollback())
@@ -121,7 +122,7 @@ async def test_a_message_that_comes_many_times_at_once_counts_once(
 ) -> None:
     async def receive() -> bool:
         async with AsyncSession(async_billing) as session, session.begin():
-            return await inbox.first(session, "m1", consumer="billing")
+            return await inbox.accept(session, "m1", consumer="billing")
 
     answers = await asyncio.gather(*(receive() for _ in range(8)))
     assert sorted(answers) == [False] * 7 + [True]
@@ -142,22 +143,33 @@ def test_what_the_inbox_cannot_keep_is_refused(
     billing: Engine, message: str, consumer: str, error: str
 ) -> None:
     with Session(billing) as session, pytest.raises(ValueError, match=error) as caught:
-        inbox.first_now(session, message, consumer=consumer)
+        inbox.accept_sync(session, message, consumer=consumer)
     assert isinstance(caught.value, PostroomError)
 
 
 def test_the_longest_message_id_fits(billing: Engine) -> None:
     with Session(billing) as session, session.begin():
-        assert inbox.first_now(session, "ü" * 255, consumer="ü" * 255)
+        assert inbox.accept_sync(session, "ü" * 255, consumer="ü" * 255)
 
 
-async def test_old_notes_are_forgotten_in_batches(
+@pytest.mark.parametrize("message_id", [None, 7, b"m1"])
+def test_what_is_no_message_id_is_refused(billing: Engine, message_id: Any) -> None:
+    with (
+        Session(billing) as session,
+        session.begin(),
+        pytest.raises(InboxError, match=f"a message id is {message_id!r}. It is a str or a UUID"),
+    ):
+        inbox.accept_sync(session, message_id, consumer="billing")
+    assert count(billing) == 0
+
+
+async def test_old_receipts_are_forgotten_in_batches(
     billing: Engine, async_billing: AsyncEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inbox_table, "BATCH", 2)
+    monkeypatch.setattr(receipts, "BATCH", 2)
     with Session(billing) as session, session.begin():
         for number in range(8):
-            inbox.first_now(session, f"m{number}", consumer="billing")
+            inbox.accept_sync(session, f"m{number}", consumer="billing")
     _age(billing, [f"m{number}" for number in range(5)])
     assert await inbox.clean(async_billing, older_than=timedelta(days=7)) == 5
     assert count(billing) == 3
@@ -179,10 +191,10 @@ async def test_an_age_is_not_negative(engine: AsyncEngine) -> None:
 
 @pytest.mark.requirement("E3")
 async def test_the_inbox_beside_an_outbox_is_one_too(engine: AsyncEngine) -> None:
-    beside = Inbox.of(outbox)
+    beside = outbox.inbox
     assert beside.table is outbox.tables.inbox
     async with AsyncSession(engine) as session, session.begin():
-        assert await beside.first(session, "m1", consumer="billing")
+        assert await beside.accept(session, "m1", consumer="billing")
     assert await beside.clean(engine, older_than=timedelta(0)) == 1
 
 
@@ -194,4 +206,4 @@ def test_an_inbox_has_the_schema_it_is_given() -> None:
 
 def test_a_database_that_cannot_keep_an_inbox_is_named() -> None:
     with pytest.raises(PostroomError, match="cannot be kept on mysql"):
-        inbox_table.InboxNotes(inbox.table).insert_once(mysql.dialect())
+        receipts.Receipts(inbox.table).insert_once(mysql.dialect())

@@ -163,7 +163,7 @@ async def test_a_sync_session_can_be_flushed_into(
     with Session(engine) as session:
         bus = EventBus()
         bus.emit(opened("Ann"))
-        assert OutboxMiddleware().flush_now(session, bus) == 1
+        assert OutboxMiddleware().flush_sync(session, bus) == 1
         bus.emit(opened("Bob"))
         assert await OutboxMiddleware().flush(session, bus) == 1
         session.commit()

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from sqlalchemy.orm import Session
 
 from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay, UntypedEvent
-from postroom.capture.notify import PAUSE, Notifier
+from postroom.wakeup.notifier import PAUSE, Notifier
 from tests.support.command import ROOT
 from tests.support.proxy import HOST, How, Proxy
 from tests.support.waiting import PATIENCE, eventually
@@ -154,7 +154,7 @@ def letter() -> UntypedEvent:
 
 
 def save(outbox: Outbox, session: Session) -> None:
-    outbox.dispatcher(session).dispatch_now([letter()])
+    outbox.dispatcher(session).dispatch_sync([letter()])
 
 
 def commit(outbox: Outbox, engine: Engine, times: int = 1) -> None:

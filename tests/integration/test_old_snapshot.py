@@ -62,7 +62,7 @@ class Counter:
         self.count = 0
         self.types: set[str] = set()
 
-    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
+    async def open(self) -> None:
         pass
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from yarl import URL
 
 from postroom import Health, HealthStatus, OutboxRelay, UntypedEvent
-from postroom.errors import Outage
+from postroom.errors import OutageError
 from postroom.publishers.rabbitmq import RabbitMQPublisher, Route
 from postroom.testing import FakeClock
 from tests.support.broker import Broker
@@ -47,8 +47,8 @@ async def refusal(
 
     It does not take a time-out to find out, unless the other end is silent.
     """
-    with pytest.raises(Outage) as caught:
-        await publisher.open(outbox, engine)
+    with pytest.raises(OutageError) as caught:
+        await publisher.open()
     await publisher.close()
     text = str(caught.value)
     assert "\n" not in text

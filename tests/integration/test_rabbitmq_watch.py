@@ -8,12 +8,10 @@ import pytest
 from pamqp import commands, frame
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from postroom.errors import Outage
-from postroom.publishers.base import ReportsOutages
+from postroom.publishers.base import Outage, ReportsOutages
 from postroom.publishers.rabbitmq import RabbitMQPublisher
 from tests.support.fake_broker import Reply, fake_broker
 from tests.support.proxy import How, Proxy, proxy_to
-from tests.support.shop import outbox
 from tests.support.waiting import PATIENCE, eventually
 
 BLOCKED = frame.marshal(commands.Connection.Blocked("low on disk"), 0)
@@ -37,7 +35,7 @@ class Reports:
 
     def __call__(self, outage: Outage | None) -> None:
         asyncio.get_running_loop()  # raises outside the event loop
-        self.reasons.append(None if outage is None else str(outage))
+        self.reasons.append(None if outage is None else outage.reason)
 
     async def come(self, count: int = 1) -> list[str | None]:
         await eventually(lambda: len(self.reasons) >= count, f"{count} reports")
@@ -55,7 +53,7 @@ async def watched(
 ) -> AsyncIterator[RabbitMQPublisher]:
     publisher = RabbitMQPublisher(url, exchange="things")
     publisher.watch(reports)
-    await publisher.open(outbox, engine)
+    await publisher.open()
     try:
         yield publisher
     finally:
@@ -138,6 +136,6 @@ async def test_it_reports_after_it_was_opened_again(engine: AsyncEngine, reports
     async with broker_that() as (proxy, url), watched(engine, url, reports) as publisher:
         proxy.suffer(How.FIN)
         await reports.come()
-        await publisher.open(outbox, engine)
+        await publisher.open()
         proxy.suffer(How.FIN)
         await reports.come(2)

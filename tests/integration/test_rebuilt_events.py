@@ -21,7 +21,7 @@ from postroom import (
 )
 from postroom.events.codec import same
 from postroom.integrations.pydantic import PydanticEvent
-from postroom.publishers.handlers import HandlersPublisher
+from postroom.publishers.handlers.publisher import HandlersPublisher
 from tests.support.rows import rows, save
 from tests.support.shop import outbox
 

@@ -21,7 +21,7 @@ from postroom import (
     Delayed,
     Health,
     HealthStatus,
-    Outage,
+    OutageError,
     OutboxEventPublisher,
     OutboxRecord,
     OutboxRelay,
@@ -389,7 +389,7 @@ async def test_delivering_once_says_that_there_is_an_outage(
 ) -> None:
     await save(sessions, happened(n=1))
     publisher.outage = "away"
-    with pytest.raises(Outage, match="away"):
+    with pytest.raises(OutageError, match="away"):
         await relay.run_once()
     publisher.outage = None
     assert (await relay.run_once()).delivered == 1

@@ -23,7 +23,7 @@ from postroom import (
     EventRegistry,
     HandlersPublisher,
     HealthStatus,
-    Outage,
+    OutageError,
     Outbox,
     OutboxRecord,
     OutboxRelay,
@@ -64,7 +64,7 @@ class Way:
         self.door = asyncio.Event()
         self._slow = slow
 
-    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
+    async def open(self) -> None:
         self.opened += 1
         if self.shut is not None:
             raise self.shut
@@ -210,7 +210,7 @@ async def test_what_outlasts_its_lease_during_an_outage_is_delivered_once(
     await save(sessions, "long")
     async with running(first, way):
         await eventually(lambda: way.started)
-        way.away = way.shut = Outage("no line")
+        way.away = way.shut = OutageError("no line")
         await save(sessions, "bad")
         await eventually(lambda: first.health.status == HealthStatus.DEGRADED)
         async with running(second, other):
@@ -278,7 +278,7 @@ async def test_others_leave_after_an_outage_though_a_long_delivery_is_under_way(
     await save(sessions, "long")
     async with running(relay, way):
         await eventually(lambda: way.started)
-        way.away = Outage("no line")
+        way.away = OutageError("no line")
         await save(sessions, "one", "two")
         await eventually(lambda: relay.health.status == HealthStatus.DEGRADED)
         way.away = None
@@ -293,7 +293,7 @@ async def test_others_leave_after_an_outage_though_the_first_to_try_is_a_long_de
     engine: AsyncEngine, sessions: Sessions, clock: FakeClock
 ) -> None:
     way = Way("long")
-    way.away = Outage("no line")
+    way.away = OutageError("no line")
     relay = OutboxRelay(outbox, engine, way, clock=clock)
     await save(sessions, "long", "one", "two")
     async with running(relay, way):
@@ -318,7 +318,7 @@ async def test_whatever_opening_raises_after_an_outage_is_waited_out(
     relay = OutboxRelay(outbox, engine, way, clock=clock)
     async with running(relay, way):
         await eventually(lambda: relay.idle)
-        way.away, way.shut = Outage("no line"), error
+        way.away, way.shut = OutageError("no line"), error
         await save(sessions, "one")
         for opened in (2, 3, 4):
             await eventually(lambda: relay.health.status == HealthStatus.DEGRADED)
@@ -334,7 +334,9 @@ async def test_whatever_opening_raises_after_an_outage_is_waited_out(
     assert [each.retry_count for each in await records(sessions)] == [0]
 
 
-@pytest.mark.parametrize("error", [ConnectionRefusedError("mq"), RuntimeError("mq"), Outage("mq")])
+@pytest.mark.parametrize(
+    "error", [ConnectionRefusedError("mq"), RuntimeError("mq"), OutageError("mq")]
+)
 async def test_a_relay_whose_way_out_is_away_at_the_start_waits_for_it(
     engine: AsyncEngine, sessions: Sessions, clock: FakeClock, error: Exception
 ) -> None:
@@ -423,8 +425,8 @@ class CountingClock(Clock):
 class OpensSlowly(Way):
     """Opens at once the first time, and when it is told to from then on."""
 
-    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
-        await super().open(outbox, engine)
+    async def open(self) -> None:
+        await super().open()
         if self.opened > 1:
             await self.door.wait()
 
@@ -433,7 +435,7 @@ async def test_the_loop_sleeps_while_the_publisher_is_being_opened(
     engine: AsyncEngine, sessions: Sessions
 ) -> None:
     way, clock = OpensSlowly(), CountingClock()
-    way.away = Outage("no line")
+    way.away = OutageError("no line")
     relay = OutboxRelay(outbox, engine, way, clock=clock)
     await save(sessions, *"abcdefgh")
     async with running(relay, way):

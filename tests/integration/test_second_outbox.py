@@ -60,8 +60,8 @@ metadata = MetaData()
 engine = create_engine("sqlite://")
 metadata.create_all(engine)
 with Session(engine) as session:
-    one.dispatcher(session).dispatch_now([UntypedEvent(event_type="one", payload={{}})])
-    two.dispatcher(session).dispatch_now([UntypedEvent(event_type="two", payload={{}})])
+    one.dispatcher(session).dispatch_sync([UntypedEvent(event_type="one", payload={{}})])
+    two.dispatcher(session).dispatch_sync([UntypedEvent(event_type="two", payload={{}})])
     session.commit()
     session.expunge_all()
     assert [record.event_type for record in session.scalars(select(OutboxRecord))] == ["one"]
@@ -112,8 +112,8 @@ def names(session: Session, record: type[OutboxRecord]) -> list[str]:
 
 def test_each_outbox_has_a_table_of_its_own(database: Engine) -> None:
     with Session(database) as session:
-        first.dispatcher(session).dispatch_now([event("one")])
-        second.dispatcher(session).dispatch_now([event("two")])
+        first.dispatcher(session).dispatch_sync([event("one")])
+        second.dispatcher(session).dispatch_sync([event("two")])
         session.commit()
         assert names(session, OutboxRecord) == ["one"]
         assert names(session, AuditRecord) == ["two"]
@@ -122,8 +122,8 @@ def test_each_outbox_has_a_table_of_its_own(database: Engine) -> None:
 def test_one_event_can_go_into_both(database: Engine) -> None:
     with Session(database) as session:
         both = event("both")
-        first.dispatcher(session).dispatch_now([both])
-        second.dispatcher(session).dispatch_now([both])
+        first.dispatcher(session).dispatch_sync([both])
+        second.dispatcher(session).dispatch_sync([both])
         session.commit()
         assert names(session, OutboxRecord) == names(session, AuditRecord) == ["both"]
         assert session.get_one(AuditRecord, both.event_id).id == both.event_id
@@ -132,7 +132,7 @@ def test_one_event_can_go_into_both(database: Engine) -> None:
 def test_a_rollback_empties_both(database: Engine) -> None:
     with Session(database) as session:
         for one in (first, second):
-            one.dispatcher(session).dispatch_now([event(aggregate_id=1)])
+            one.dispatcher(session).dispatch_sync([event(aggregate_id=1)])
         session.flush()
         session.rollback()
         assert names(session, OutboxRecord) == names(session, AuditRecord) == []
@@ -140,7 +140,7 @@ def test_a_rollback_empties_both(database: Engine) -> None:
 
 def test_the_dispatcher_without_settings_means_the_first(database: Engine) -> None:
     with Session(database) as session:
-        OutboxEventDispatcher(session).dispatch_now([event()])
+        OutboxEventDispatcher(session).dispatch_sync([event()])
         assert [type(record) for record in session.new] == [OutboxRecord]
         session.expunge_all()
 
@@ -163,10 +163,10 @@ async def test_an_async_session_reaches_the_second_too(
 def test_each_outbox_has_rules_of_its_own(database: Engine) -> None:
     with Session(database) as session:
         large = event(payload={"text": "x" * 400})
-        first.dispatcher(session).dispatch_now([large])
+        first.dispatcher(session).dispatch_sync([large])
         with pytest.raises(CaptureError, match=r"300"):
-            second.dispatcher(session).dispatch_now([large])
-        second.dispatcher(session).dispatch_now([event()])
+            second.dispatcher(session).dispatch_sync([large])
+        second.dispatcher(session).dispatch_sync([event()])
         session.commit()
         [one], [other] = session.scalars(select(OutboxRecord)), session.scalars(select(AuditRecord))
         assert (one.max_retries, one.headers) == (10, {})
@@ -176,9 +176,9 @@ def test_each_outbox_has_rules_of_its_own(database: Engine) -> None:
 def test_each_outbox_knows_its_own_classes(database: Engine) -> None:
     with Session(database) as session:
         account = Account.open("Ann")
-        first.dispatcher(session).dispatch_now(account.collect_events())
+        first.dispatcher(session).dispatch_sync(account.collect_events())
         opened = AccountOpened(note="mine")
-        second.dispatcher(session).dispatch_now([opened])  # the name is taken, but not here
+        second.dispatcher(session).dispatch_sync([opened])  # the name is taken, but not here
         session.commit()
         [record] = session.scalars(select(AuditRecord))
         registry = second.settings.registry

@@ -57,7 +57,7 @@ mapper_registry.metadata.drop_all(engine)
 mapper_registry.metadata.create_all(engine)
 with Session(engine) as session:
     session.add(OutboxRecord(event_type="by.hand", payload={"n": 1}))
-    OutboxEventDispatcher(session).dispatch_now([UntypedEvent(event_type="x", payload={"n": 2})])
+    OutboxEventDispatcher(session).dispatch_sync([UntypedEvent(event_type="x", payload={"n": 2})])
     session.commit()
     rows = session.scalars(select(OutboxRecord).where(~OutboxRecord.delivered))
     assert sorted(record.payload["n"] for record in rows) == [1, 2]
@@ -249,7 +249,7 @@ def test_the_table_has_the_application_s_name(database: Engine) -> None:
 def test_a_captured_record_has_the_defaults(database: Engine) -> None:
     with Session(database) as session:
         event = UntypedEvent(event_type="group_message.created", payload={"id": 1})
-        messaging.dispatcher(session).dispatch_now([event])
+        messaging.dispatcher(session).dispatch_sync([event])
         session.commit()
         [record] = session.scalars(select(MessagingRecord))
         assert (record.status, record.retry_count, record.max_retries) == ("pending", 0, 10)
@@ -267,7 +267,7 @@ def test_a_table_can_have_a_schema_of_its_own(database: Engine) -> None:
     assert not found["updated_at"]["nullable"]
     with Session(database) as session:
         event = UntypedEvent(event_type="family.invited", payload={}, event_version=2)
-        auth.dispatcher(session).dispatch_now([event])
+        auth.dispatcher(session).dispatch_sync([event])
         session.commit()
         rows = session.execute(text("SELECT id, event_version, updated_at FROM auth.outbox_events"))
         [(record_id, version, updated_at)] = rows
@@ -283,7 +283,7 @@ def test_a_table_can_have_a_schema_of_its_own(database: Engine) -> None:
 @pytest.mark.requirement("D10")
 def test_creating_the_tables_again_changes_nothing(database: Engine) -> None:
     with Session(database) as session:
-        auth.dispatcher(session).dispatch_now([UntypedEvent(event_type="x", payload={})])
+        auth.dispatcher(session).dispatch_sync([UntypedEvent(event_type="x", payload={})])
         session.commit()
     with database.begin() as connection:
         auth.create_tables(connection)

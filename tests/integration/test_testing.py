@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import (
     create_async_engine,
 )
 
-from postroom import Outage, OutboxRelay, Refused, UntypedEvent
+from postroom import OutageError, OutboxRelay, Refused, UntypedEvent
 from postroom.testing import FakeClock, RecordingPublisher, delivered
 from tests.support.claims import claimed
 from tests.support.shop import Base, outbox
@@ -100,7 +100,7 @@ async def test_a_publisher_refuses_as_often_as_it_is_told_and_no_other_type(
 async def test_an_outage_uses_no_refusal_up(publisher: RecordingPublisher) -> None:
     publisher.refuse("order.placed", "full")
     publisher.outage = "away"
-    with pytest.raises(Outage, match="away"):
+    with pytest.raises(OutageError, match="away"):
         await publisher.publish([claimed(placed())])
     publisher.outage = None
     assert list(await publisher.publish([claimed(placed())])) == [Refused("full")]

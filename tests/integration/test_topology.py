@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from yarl import URL
 
 from postroom import HealthStatus, OutboxRelay, UntypedEvent
-from postroom.errors import ConfigurationError, Outage
+from postroom.errors import ConfigurationError, OutageError
 from postroom.publishers.base import DELIVERED
 from postroom.publishers.rabbitmq import Binding, Exchange, Queue, RabbitMQPublisher, Topology
 from tests.support.broker import Broker
@@ -50,7 +50,7 @@ async def opened(rabbitmq_url: str, broker: Broker, engine: AsyncEngine) -> Asyn
         )
         publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange, topology=topology)
         publishers.append(publisher)
-        await publisher.open(outbox, engine)
+        await publisher.open()
         return publisher
 
     yield open_one
@@ -203,7 +203,7 @@ async def test_all_that_clashes_is_named_in_one_error_and_nothing_is_changed(
     url = str(URL(rabbitmq_url).with_password("guest"))
     publisher = RabbitMQPublisher(url, exchange="amq.topic", topology=topology)
     with pytest.raises(ConfigurationError) as caught:
-        await publisher.open(outbox, engine)
+        await publisher.open()
     await publisher.close()
     text = str(caught.value)
     for clash in (
@@ -278,7 +278,7 @@ async def test_what_cannot_be_declared_is_a_mistake_in_the_set_up_that_is_named(
     broker.owns(queues=("mine",))
     publisher = RabbitMQPublisher(rabbitmq_url, exchange="amq.topic", topology=part)
     with pytest.raises(ConfigurationError) as caught:
-        await publisher.open(outbox, engine)
+        await publisher.open()
     await publisher.close()
     [name] = [each.name for each in part.exchanges] or [each.name for each in part.queues]
     assert name[:20] in str(caught.value)
@@ -301,8 +301,8 @@ async def test_without_a_topology_nothing_is_declared(
 ) -> None:
     name = broker.name("absent")
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=name)
-    with pytest.raises(Outage, match=f"exchange `{name}` does not exist.*Declare it"):
-        await publisher.open(outbox, engine)
+    with pytest.raises(OutageError, match=f"exchange `{name}` does not exist.*Declare it"):
+        await publisher.open()
     await publisher.close()
     assert not broker.exists(exchange=name)
 

@@ -53,7 +53,7 @@ def calls() -> Iterator[Calls]:
 
 def save(session: Session, count: int = 1, into: Outbox = outbox) -> None:
     events = [UntypedEvent(event_type="x", payload={}, aggregate_id=n) for n in range(count)]
-    into.dispatcher(session).dispatch_now(events)
+    into.dispatcher(session).dispatch_sync(events)
 
 
 async def test_the_partitions_of_the_records_are_told(play: Play, calls: Calls) -> None:
@@ -322,7 +322,7 @@ async def test_what_a_callback_raises_is_logged_and_harms_nobody(
         assert (calls.count, after.count) == (1, 1)
         assert len(session.scalars(select(OutboxRecord)).all()) == 1
 
-    with caplog.at_level(logging.ERROR, "postroom.capture.wakeup"):
+    with caplog.at_level(logging.ERROR, "postroom.wakeup.commits"):
         await play(story)
     for each in unsubscribe:
         each()

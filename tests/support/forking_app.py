@@ -15,7 +15,7 @@ from postroom import Outbox, UntypedEvent
 
 def commit(outbox: Outbox, engine: Engine, name: str) -> None:
     with Session(engine) as session, session.begin():
-        outbox.dispatcher(session).dispatch_now([UntypedEvent(event_type=name, payload={})])
+        outbox.dispatcher(session).dispatch_sync([UntypedEvent(event_type=name, payload={})])
 
 
 def main(url: str, table: str) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import create_async_engine
 
-from postroom import Outbox, OutboxRelay
+from postroom import OutboxRelay
 from postroom.publishers.base import DELIVERED, Outcome, Publisher
 from postroom.publishers.rabbitmq import RabbitMQPublisher
 from postroom.record import ClaimedRecord
@@ -36,7 +36,7 @@ class GatedPublisher:
     def __init__(self, how: str) -> None:
         self._how = how
 
-    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
+    async def open(self) -> None:
         pass
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session
 
 from postroom import EventRegistry
-from postroom.publishers.handlers import HandlersPublisher
+from postroom.publishers.handlers.publisher import HandlersPublisher
 from tests.support.shop import AccountOpened, Note, outbox
 
 MainAsyncSession = NewType("MainAsyncSession", AsyncSession)
@@ -73,5 +73,5 @@ async def noting_publisher(
     container = noting_container(engine, diary, *handlers)
     chosen: dict[str, Any] = {"container": container, "registry": registry, **options}
     publisher = HandlersPublisher(**chosen)
-    await publisher.open(outbox, engine)
+    publisher.use(outbox, engine)
     return publisher

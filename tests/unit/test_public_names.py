@@ -33,6 +33,7 @@ NAMES = [
     "MemoryQueue",
     "Message",
     "Outage",
+    "OutageError",
     "Outbox",
     "OutboxEventDispatcher",
     "OutboxEventPublisher",

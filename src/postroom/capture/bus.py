@@ -61,9 +61,9 @@ class OutboxMiddleware:
         Each payload gets the envelope (`event_type`, `aggregate_type`, `aggregate_id`,
         `timestamp`) and the context over it. Does not flush the session, and does not commit.
         """
-        return self.flush_now(session, bus, **context)
+        return self.flush_sync(session, bus, **context)
 
-    def flush_now(self, session: Session | AsyncSession, bus: EventBus, /, **context: Any) -> int:
+    def flush_sync(self, session: Session | AsyncSession, bus: EventBus, /, **context: Any) -> int:
         """Do the same from code that is not async."""
         settings = self._settings or settings_of()
         facts = _context(context)

@@ -23,9 +23,9 @@ class OutboxEventDispatcher:
 
     async def dispatch(self, events: Iterable[Event]) -> None:
         """Add a record per event to the session, in order. Does not flush or commit."""
-        self.dispatch_now(events)
+        self.dispatch_sync(events)
 
-    def dispatch_now(self, events: Iterable[Event]) -> None:
+    def dispatch_sync(self, events: Iterable[Event]) -> None:
         """Do the same from code that is not async."""
         descriptions = [describe_for(event, self._settings) for event in events]
         capture(self._session, descriptions, self._settings)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from postroom.capture.notify import CHANNEL
 from postroom.cli.errors import CommandError
+from postroom.wakeup.notifier import CHANNEL
 
 Sources = Sequence[tuple[str, Mapping[str, Any]]]
 """Where settings come from, as an error names it, and what each source sets."""

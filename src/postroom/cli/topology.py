@@ -8,7 +8,7 @@ from rich.tree import Tree
 from postroom.cli.errors import CommandError, Exit, missing_extra
 from postroom.cli.loading import load
 from postroom.cli.settings import WorkerSettings
-from postroom.errors import ConfigurationError, Outage
+from postroom.errors import ConfigurationError, OutageError
 from postroom.relay.relay import OutboxRelay
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ async def apply_topology(found: Found) -> None:
 
     try:
         await apply(found.address, found.topology)
-    except (Outage, ConfigurationError) as error:
+    except (OutageError, ConfigurationError) as error:
         raise CommandError(str(error), Exit.BROKER) from error
 
 

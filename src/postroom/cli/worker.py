@@ -20,7 +20,7 @@ from postroom.cli.errors import (
 from postroom.cli.health import health_server
 from postroom.cli.settings import WorkerSettings
 from postroom.cli.wiring import relay_of
-from postroom.errors import ConfigurationError, Outage, SchemaError
+from postroom.errors import ConfigurationError, OutageError, SchemaError
 from postroom.publishers.base import Publisher
 from postroom.relay.health import Tally
 from postroom.relay.relay import OutboxRelay
@@ -113,8 +113,8 @@ async def check(relay: OutboxRelay) -> bool:
             raise
         raise bad_database(error, relay.engine.url) from error
     try:
-        await relay.publisher.open(relay.outbox, relay.engine)
-    except (Outage, ConfigurationError) as error:
+        await relay.publisher.open()
+    except (OutageError, ConfigurationError) as error:
         raise CommandError(str(error), Exit.BROKER) from error
     return True
 
@@ -143,7 +143,7 @@ async def _deliver(relay: OutboxRelay, signals: StopSignals, *, once: bool) -> N
         tally: Tally | None = await (relay.run_once() if once else relay.run())
     except SchemaError as error:
         raise bad_schema(error) from error
-    except (Outage, ConfigurationError) as error:
+    except (OutageError, ConfigurationError) as error:
         raise CommandError(str(error), Exit.BROKER) from error
     except Exception as error:
         if not is_database_unusable(error):

@@ -42,7 +42,7 @@ class ChangedError(Exception):
 def database_outage(error: BaseException) -> bool:
     """Return whether an error of a database will pass by itself, because it is nobody's mistake.
 
-    For an answer such as 503, and for a handler that is to `raise Outage` when its own database is
+    For an answer such as 503, and for a handler that raises OutageError when its own database is
     away.
     """
     if isinstance(error, DBAPIError) and error.connection_invalidated:

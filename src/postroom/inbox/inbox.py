@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session
 
 from postroom.errors import InboxError
-from postroom.outbox import Outbox
-from postroom.tables.inbox import InboxNotes, define_inbox
+from postroom.inbox.receipts import Receipts
+from postroom.inbox.table import define_inbox
 
 MAX_LENGTH: Final = 255
 
@@ -19,49 +19,58 @@ class Inbox:
     """Names an inbox: a table on your own MetaData, for consumers with a database of their own.
 
         async with session.begin():
-            if await inbox.first(session, message.message_id, consumer="billing"):
+            if await inbox.accept(session, message.message_id, consumer="billing"):
                 ...  # what to do about the message, in this very transaction
 
-    Its effect and the note of it commit together or not at all, so a message that comes again
-    changes nothing. Keep notes for longer than a broker may repeat a message.
+    The receipt commits with the effect of the message or not at all, so a message that comes again
+    changes nothing. Keep receipts for longer than a broker may repeat a message.
     """
 
     def __init__(
         self, metadata: MetaData, *, table: str = "inbox", schema: str | None = None
     ) -> None:
-        self._inbox = InboxNotes(define_inbox(metadata, table, schema or metadata.schema))
+        self._receipts = Receipts(define_inbox(metadata, table, schema or metadata.schema))
 
     @classmethod
-    def of(cls, outbox: Outbox) -> Self:
-        """Give the inbox that an outbox has beside it, where handlers are noted as well."""
+    def on_table(cls, table: Table) -> Self:
+        """Make an inbox of a table that is defined already."""
         inbox = cls.__new__(cls)
-        inbox._inbox = InboxNotes(outbox.tables.inbox)
+        inbox._receipts = Receipts(table)
         return inbox
 
     @property
     def table(self) -> Table:
-        """The table of the notes."""
-        return self._inbox.table
+        """The table of the receipts."""
+        return self._receipts.table
 
-    async def first(self, session: AsyncSession, message_id: UUID | str, *, consumer: str) -> bool:
-        """Note a message in the session's transaction; tell whether it is the consumer's first.
+    async def accept(self, session: AsyncSession, message_id: UUID | str, *, consumer: str) -> bool:
+        """Add the receipt of a message to the session's transaction; return False for a repeat.
 
-        While another transaction is at the same message, it waits for how that ends.
+        If another transaction has added the same receipt, wait until it commits or rolls back.
         """
-        return await session.run_sync(self.first_now, message_id, consumer=consumer)
+        return await session.run_sync(self.accept_sync, message_id, consumer=consumer)
 
-    def first_now(self, session: Session, message_id: UUID | str, *, consumer: str) -> bool:
-        """Do the same from code that is not async."""
-        message = _checked("a message id", str(message_id))
+    def accept_sync(self, session: Session, message_id: UUID | str, *, consumer: str) -> bool:
+        """Do the same with a Session."""
+        message = _checked("a message id", _id_text(message_id))
         receiver = _checked("a consumer", consumer)
         connection = session.connection(bind_arguments={"clause": insert(self.table)})
-        return self._inbox.add(connection, message, receiver)
+        return self._receipts.add(connection, message, receiver)
 
     async def clean(self, engine: AsyncEngine, *, older_than: timedelta) -> int:
-        """Forget what was received longer ago than this, in batches; tell how many notes."""
+        """Delete the receipts that are older than this, in batches; return how many."""
         if older_than < timedelta(0):
             raise InboxError(f"older_than is {older_than}. It is an age: 0 or more.")
-        return await self._inbox.clean(engine.dialect, older_than, engine.begin)
+        return await self._receipts.clean(engine.dialect, older_than, engine.begin)
+
+
+def _id_text(message_id: object) -> str:
+    if isinstance(message_id, UUID | str):
+        return str(message_id)
+    raise InboxError(
+        f"a message id is {message_id!r}. It is a str or a UUID that no other message has. If the"
+        " sender gives none, make one of what the message says, such as the order's number."
+    )
 
 
 def _checked(what: str, text: str) -> str:

@@ -11,7 +11,7 @@ from postroom.errors import ConfigurationError
 from postroom.events.protocols import EventDispatcher
 from postroom.events.registry import EventRegistry, default_registry
 from postroom.outbox import Outbox
-from postroom.publishers.scopes import application_container, one_line, opened
+from postroom.publishers.handlers.scopes import application_container, one_line, opened
 
 
 class EventHandlerProvider(Provider):

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, Self, runtime_checkable
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom.errors import Outage
+from postroom.errors import ConnectionLostError, OutageError
 from postroom.outbox import Outbox
 from postroom.record import ClaimedRecord
 
@@ -38,6 +38,23 @@ class Postponed:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """No record can be delivered now.
+
+    It counts as no attempt. The relay pauses, opens the publisher again, and resumes by itself.
+    `connection_lost`: the connection broke during the delivery, so that a record may be the cause.
+    """
+
+    reason: str
+    connection_lost: bool = False
+
+    @classmethod
+    def of(cls, error: OutageError) -> Self:
+        """Return the outage that an error reports."""
+        return cls(str(error), connection_lost=isinstance(error, ConnectionLostError))
+
+
 DELIVERED: Final = Delivered()
 Outcome = Delivered | Refused | Postponed
 
@@ -45,7 +62,7 @@ Outcome = Delivered | Refused | Postponed
 class Publisher(Protocol):
     """Delivers records to a broker, to handlers or to anything else.
 
-    What it returns is about single records; what it raises is about all of them.
+    An error that it raises is about all records; what it returns is about each of them.
 
     - `max_batch`: how many records one call of `publish` takes at most. The records of a call are
       settled together, so a publisher with slow records takes 1
@@ -57,14 +74,14 @@ class Publisher(Protocol):
     @property
     def max_in_flight(self) -> int: ...
 
-    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
-        """Connect, or raise Outage. Called at the start and after each outage."""
+    async def open(self) -> None:
+        """Connect, or raise OutageError. Called at the start and after each outage."""
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome | Outage]:
         """Deliver records of different keys, in any order; return their outcomes, in their order.
 
-        Raises Outage when no record can be delivered; none of the batch is then counted. If an
-        outage begins when some records have been answered, return it in place of the others.
+        Raises OutageError when no record can be delivered; none of the batch is then counted. If an
+        outage begins when some records have been answered, return an Outage for the others.
         Calls overlap. A call that is cancelled may or may not have delivered.
         """
 
@@ -85,3 +102,11 @@ class ReportsOutages(Protocol):
 
         Call it in the event loop. The end of an outage needs no report if only `open` can end it.
         """
+
+
+@runtime_checkable
+class UsesOutbox(Protocol):
+    """A publisher that needs the outbox of its relay, or the relay's database."""
+
+    def use(self, outbox: Outbox, engine: AsyncEngine) -> None:
+        """Take the outbox and the engine of the relay. Called when the relay is made."""

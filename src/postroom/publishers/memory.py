@@ -9,11 +9,9 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncEngine
-
-from postroom.errors import Outage
-from postroom.outbox import Outbox
-from postroom.publishers.base import DELIVERED, OutageWatcher, Outcome, Refused
+from postroom.errors import OutageError
+from postroom.publishers.base import DELIVERED, Outage, OutageWatcher, Outcome, Refused
+from postroom.publishers.topics import topic_matches
 from postroom.record import ClaimedRecord
 
 KEEP: Final = 10_000
@@ -135,7 +133,7 @@ class MemoryPublisher:
         queue.patterns = tuple(dict.fromkeys([*queue.patterns, *patterns]))
         return queue
 
-    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
+    async def open(self) -> None:
         """Do nothing: there is no server to connect to."""
         self._check_outage()
 
@@ -158,22 +156,4 @@ class MemoryPublisher:
 
     def _check_outage(self) -> None:
         if self.outage is not None:
-            raise Outage(self.outage)
-
-
-def topic_matches(pattern: str, routing_key: str) -> bool:
-    """Compare as a topic exchange of AMQP does: `*` is one word, `#` any number of them."""
-    words = _words(routing_key)
-    reached = {0}  # how many words the pattern, up to here, can stand for
-    for part in _words(pattern):
-        if part == "#":
-            reached = set(range(min(reached), len(words) + 1))
-        else:
-            reached = {n + 1 for n in reached if n < len(words) and part in ("*", words[n])}
-        if not reached:
-            return False
-    return len(words) in reached
-
-
-def _words(key: str) -> list[str]:
-    return key.split(".") if key else []
+            raise OutageError(self.outage)

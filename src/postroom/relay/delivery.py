@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from postroom.clock import Clock
 from postroom.database.errors import describe
-from postroom.errors import ConnectionLostError, Outage
-from postroom.publishers.base import Delivered, Outcome, Publisher, Refused
+from postroom.publishers.base import Delivered, Outage, Outcome, Publisher, Refused
 from postroom.relay.breaker import Breaker
 from postroom.relay.health import Tally, log_attempt
 from postroom.relay.leases import HeldLeases
@@ -223,16 +222,15 @@ class Delivery:
 
     def _take_back(self, records: Sequence[HeldRecord], outage: Outage) -> None:
         """Have records sent again, except one that breaks the connection for all."""
-        broke = isinstance(outage, ConnectionLostError)
-        guilty = self.poison.connection_broke(records) if broke else []
+        guilty = self.poison.connection_broke(records) if outage.connection_lost else []
         for each in records:
             if each in guilty:
-                reason = f"the connection broke each time this record was sent alone: {outage}"
-                self._answer(each, Refused(reason))
+                reason = "the connection broke each time this record was sent alone"
+                self._answer(each, Refused(f"{reason}: {outage.reason}"))
             else:
                 self.order.returned(each)
         self._probes.clear()
-        self.breaker.trip(str(outage))
+        self.breaker.trip(outage.reason)
 
     # -- settle
 

@@ -11,7 +11,7 @@ from math import inf
 from postroom.clock import Clock
 from postroom.database.database import finish
 from postroom.database.errors import database_outage, describe, is_conflict
-from postroom.errors import Outage
+from postroom.errors import OutageError
 from postroom.publishers.base import Publisher
 from postroom.relay.breaker import Breaker
 from postroom.relay.claiming import ClaimPlan, claim_past_hot_keys
@@ -137,7 +137,7 @@ class Loop:
         if self._delivery.bug is not None:
             raise self._delivery.bug
         if self.drain and self.publisher_breaker.state == "open" and not self._delivery.tasks:
-            raise Outage(self.publisher_breaker.reason)
+            raise OutageError(self.publisher_breaker.reason)
         if self.publisher_breaker.due():
             self.reopen.set()
         try:

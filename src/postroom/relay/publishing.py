@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from postroom.errors import ConnectionLostError, Outage
-from postroom.publishers.base import Delivered, Outcome, Postponed, Publisher, Refused
+from postroom.errors import OutageError
+from postroom.publishers.base import Delivered, Outage, Outcome, Postponed, Publisher, Refused
 from postroom.store.base import HeldRecord
 
 logger = logging.getLogger("postroom.relay")
@@ -18,8 +18,8 @@ async def publish(publisher: Publisher, records: Sequence[HeldRecord]) -> Sequen
     """Call the publisher; return its answer to each record. An outage that it raises is for all."""
     try:
         answers = list(await publisher.publish([each.record for each in records]))
-    except Outage as outage:
-        return [outage] * len(records)
+    except OutageError as error:
+        return [Outage.of(error)] * len(records)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -35,6 +35,6 @@ async def publish(publisher: Publisher, records: Sequence[HeldRecord]) -> Sequen
             return answers
         problem = (
             f"the publisher gave {len(answers)} answers for {len(records)} records, and each has"
-            " to be Delivered, Refused or Postponed"
+            " to be Delivered, Refused, Postponed or Outage"
         )
-    return [ConnectionLostError(problem)] * len(records)  # a record may have caused it
+    return [Outage(problem, connection_lost=True)] * len(records)  # a record may have caused it

@@ -11,22 +11,22 @@ from typing import Any, Self
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom.capture.notify import CHANNEL
 from postroom.clock import Clock
 from postroom.database.database import LEASE, own_engine
 from postroom.database.errors import database_outage
-from postroom.errors import ConfigurationError, Outage, error_text
+from postroom.errors import ConfigurationError, OutageError, error_text
 from postroom.identity import uuid7
 from postroom.outbox import Outbox
-from postroom.publishers.base import Publisher, ReportsOutages
+from postroom.publishers.base import Outage, Publisher, ReportsOutages, UsesOutbox
 from postroom.relay.cleaner import clean, clean_regularly
 from postroom.relay.health import Health, HealthStatus, Tally
 from postroom.relay.heartbeat import beat
-from postroom.relay.listener import can_listen, listening
 from postroom.relay.loop import Loop
 from postroom.relay.retry import RetrySchedule
 from postroom.relay.settings import OnFailed, RelaySettings
 from postroom.store.store import Store
+from postroom.wakeup.listener import can_listen, listening
+from postroom.wakeup.notifier import CHANNEL
 
 logger = logging.getLogger("postroom.relay")
 
@@ -85,6 +85,8 @@ class OutboxRelay:
             max_crashes=max_crashes,
         )
         self.outbox, self.engine, self.publisher = outbox, engine, publisher
+        if isinstance(publisher, UsesOutbox):
+            publisher.use(outbox, engine)
         self._clock = clock or Clock()
         self.store = self._store(engine)
         """For operators: counts, retry, skip, discard."""
@@ -156,7 +158,7 @@ class OutboxRelay:
         loop = self._begin(Tally(), drain=True)
         try:
             await loop.store.open()
-            await self.publisher.open(self.outbox, self.engine)
+            await self.publisher.open()
             if not loop.stopping:
                 await self._run_loop(loop)
             return loop.tally
@@ -246,9 +248,9 @@ class OutboxRelay:
         breaker = loop.publisher_breaker
         try:
             async with asyncio.timeout(OPEN_WITHIN):
-                await self.publisher.open(self.outbox, self.engine)
-        except Outage as outage:
-            breaker.trip(str(outage))
+                await self.publisher.open()
+        except OutageError as error:
+            breaker.trip(str(error))
         except ConfigurationError:
             raise
         except TimeoutError:
@@ -272,7 +274,7 @@ class OutboxRelay:
         if self._loop is None:
             return
         if outage is not None:
-            self._loop.publisher_breaker.trip(str(outage))
+            self._loop.publisher_breaker.trip(outage.reason)
         else:
             self._loop.publisher_breaker.retry_now()
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, get_args
 
-from postroom.capture.notify import check_channel
 from postroom.database.database import HEARTBEAT
 from postroom.errors import ConfigurationError
 from postroom.relay.retry import RetrySchedule
+from postroom.wakeup.notifier import check_channel
 
 OnFailed = Literal["hold", "continue"]
 ZERO = timedelta()

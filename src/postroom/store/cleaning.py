@@ -7,12 +7,12 @@ from typing import Any, Final
 from sqlalchemy import text
 
 from postroom.database.database import Database, Run, as_rows, transaction
+from postroom.inbox.receipts import Receipts
 from postroom.record import PARTITIONS, key_hash
 from postroom.store.base import Cleaned
 from postroom.store.blocked_keys import PARKED, BlockedKeys
 from postroom.store.rows import key_of, keys_of
 from postroom.store.settlement import Settlements
-from postroom.tables.inbox import InboxNotes
 
 INBOX_MEMORY: Final = timedelta(days=30)
 """How long inbox rows are kept at least: longer than a delivery can be repeated."""
@@ -27,7 +27,7 @@ class Cleaning:
         self.database = database
         self._blocked_keys = blocked_keys
         self._settlements = settlements
-        self._inbox = InboxNotes(database.tables.inbox)
+        self._inbox = Receipts(database.tables.inbox)
         n, sql = database, database.sql
         # Whether no other worker is cleaning.
         self._try_lock = text(sql.try_lock)

@@ -22,9 +22,9 @@ from sqlalchemy import (
 )
 
 from postroom.capture.commit_order import Position
+from postroom.columns import UtcDateTime, json_document, moment_column
+from postroom.inbox.table import define_inbox
 from postroom.record import Status
-from postroom.tables.inbox import define_inbox
-from postroom.tables.types import UtcDateTime, json_document, moment_column
 
 # Storage parameters of PostgreSQL. Claims and the clean-up pass over dead rows until a vacuum
 # removes them: by default when 20 % are dead, most of a day's records if a week of them is kept.

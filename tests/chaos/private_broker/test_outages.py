@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom import Outage, OutboxRecord, Status, UntypedEvent
+from postroom import OutageError, OutboxRecord, Status, UntypedEvent
+from postroom.publishers.base import Outage
 from postroom.relay.health import HealthStatus
 from postroom.relay.relay import OutboxRelay
 from postroom.relay.retry import RetrySchedule
@@ -210,9 +211,11 @@ async def test_a_publisher_reports_an_alarm_its_end_and_the_end_of_the_broker(
     reports: list[Outage | None] = []
     publisher = mailbox.publisher()
     publisher.watch(reports.append)
-    await publisher.open(outbox, engine)
+    await publisher.open()
     await asyncio.to_thread(broker.alarm, on=True)
-    with pytest.raises(Outage):  # RabbitMQ blocks a connection when something is published by it
+    with pytest.raises(
+        OutageError
+    ):  # RabbitMQ blocks a connection when something is published by it
         await publisher.publish([claimed(UntypedEvent(event_type="a", payload={}))])
     await eventually(lambda: len(reports) == 1, "the alarm is reported")
     await asyncio.to_thread(broker.alarm, on=False)

@@ -5,7 +5,7 @@ import logging
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom.errors import Outage
+from postroom.errors import OutageError
 from postroom.relay.health import HealthStatus
 from postroom.relay.relay import OutboxRelay
 from tests.chaos.broker import Broker
@@ -45,8 +45,8 @@ async def outage_of(engine: AsyncEngine, mailbox: Mailbox, url: str) -> str:
     """Give what is said when a publisher cannot be opened, at once."""
     publisher = mailbox.publisher(url)
     try:
-        with pytest.raises(Outage) as raised:
-            await publisher.open(outbox, engine)
+        with pytest.raises(OutageError) as raised:
+            await publisher.open()
     finally:
         await publisher.close()
     return str(raised.value)

@@ -238,7 +238,7 @@ async def test_a_flush_does_not_flush_or_commit_the_session(middleware: OutboxMi
 async def test_an_async_session_takes_the_same(middleware: OutboxMiddleware) -> None:
     session, twin = AsyncSession(), Session()
     await middleware.flush(session, bus_with(created()), user_id=ID)
-    middleware.flush_now(twin, bus_with(created()), user_id=ID)
+    middleware.flush_sync(twin, bus_with(created()), user_id=ID)
     assert [record.payload for record in added(session)] == [
         record.payload for record in added(twin)
     ]

@@ -82,14 +82,14 @@ class MeterRead(DomainEvent, aggregate="meter", key="meter_id"):
 
 
 def by_dispatcher(session: Session | AsyncSession, events: Iterable[Event]) -> None:
-    outbox.dispatcher(session).dispatch_now(events)
+    outbox.dispatcher(session).dispatch_sync(events)
 
 
 def by_bus(session: Session | AsyncSession, events: Iterable[Event]) -> None:
     bus = EventBus()
     for event in events:
         bus.emit(event)
-    outbox.middleware().flush_now(session, bus)
+    outbox.middleware().flush_sync(session, bus)
 
 
 def cycle() -> dict[str, Any]:
@@ -104,7 +104,7 @@ def untyped(**values: Any) -> UntypedEvent:
 
 def captured(*events: Event, into: Outbox = outbox) -> list[OutboxRecord]:
     session = Session()
-    into.dispatcher(session).dispatch_now(events)
+    into.dispatcher(session).dispatch_sync(events)
     return [record for record in session.new if isinstance(record, OutboxRecord)]
 
 
@@ -142,7 +142,7 @@ async def test_an_async_session_takes_the_same_record() -> None:
     event = MeterRead()
     session, twin = AsyncSession(), Session()
     await outbox.dispatcher(session).dispatch([event])
-    outbox.dispatcher(twin).dispatch_now([event])
+    outbox.dispatcher(twin).dispatch_sync([event])
     [one], [other] = session.new, twin.new
     columns = outbox.tables.records.c.keys()
     assert {name: getattr(one, name) for name in columns} == {
@@ -257,7 +257,7 @@ def test_a_payload_over_the_limit_is_refused() -> None:
     assert len(record.payload["text"]) == room
     session = Session()
     with pytest.raises(CaptureError, match=r"thing\.happened: its payload takes 501 bytes.*500"):
-        tight.dispatcher(session).dispatch_now(
+        tight.dispatcher(session).dispatch_sync(
             [untyped(), untyped(payload={"text": "x" * (room + 1)})]
         )
     assert not session.new
@@ -291,7 +291,7 @@ def test_headers_that_do_not_fit_are_refused(
     monkeypatch.setitem(headers, "trace", bad["trace"])
     session = Session()
     with pytest.raises(CaptureError, match=error):
-        tight.dispatcher(session).dispatch_now([untyped()])
+        tight.dispatcher(session).dispatch_sync([untyped()])
     assert not session.new
 
 
@@ -415,13 +415,13 @@ def test_a_class_that_cannot_be_an_event_is_refused(save: Save) -> None:
 
 def test_events_may_be_any_iterable() -> None:
     session = Session()
-    outbox.dispatcher(session).dispatch_now(untyped() for _ in range(3))
+    outbox.dispatcher(session).dispatch_sync(untyped() for _ in range(3))
     assert len(session.new) == 3
 
 
 def test_no_events_add_nothing() -> None:
     session = Session()
-    outbox.dispatcher(session).dispatch_now([])
+    outbox.dispatcher(session).dispatch_sync([])
     assert not session.new
 
 
@@ -475,8 +475,8 @@ def test_the_settings_are_found_by_the_record_class() -> None:
 
 def test_the_settings_can_be_passed_by_hand() -> None:
     session = Session()
-    OutboxEventDispatcher(session, settings=tight.settings).dispatch_now([untyped()])
+    OutboxEventDispatcher(session, settings=tight.settings).dispatch_sync([untyped()])
     bus = EventBus()
     bus.emit(untyped())
-    OutboxMiddleware(settings=tight.settings).flush_now(session, bus)
+    OutboxMiddleware(settings=tight.settings).flush_sync(session, bus)
     assert {type(record) for record in session.new} == {TightRecord}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from postroom.capture.notify import partitions_in, payload_of
+from postroom.wakeup.notifier import partitions_in, payload_of
 
 
 @pytest.mark.parametrize("table", ["outbox", "auth.outbox_events", "my outbox 5"])

@@ -28,7 +28,7 @@ class ReminderSet(DomainEvent, name="reminder.set"):
 
 def captured(event: Event) -> OutboxRecord:
     session = Session()
-    outbox.dispatcher(session).dispatch_now([event])
+    outbox.dispatcher(session).dispatch_sync([event])
     [record] = session.new
     assert isinstance(record, OutboxRecord)
     return record

@@ -20,10 +20,10 @@ from postroom import (
     EventRegistry,
     UntypedEvent,
 )
-from postroom.errors import ConnectionLostError, Outage, UndeliverableError
+from postroom.errors import ConnectionLostError, OutageError, UndeliverableError
 from postroom.publishers.base import DELIVERED, Outcome, Refused
-from postroom.publishers.handlers import HandlersPublisher
-from postroom.publishers.scopes import Scope
+from postroom.publishers.handlers.publisher import HandlersPublisher
+from postroom.publishers.handlers.scopes import Scope
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
 from tests.support.shop import outbox
@@ -88,7 +88,7 @@ async def deliver(
     registry: EventRegistry, record: ClaimedRecord | Event, **options: Any
 ) -> Outcome:
     publisher = HandlersPublisher(registry=registry, **options)
-    await publisher.open(outbox, NOWHERE)
+    publisher.use(outbox, NOWHERE)
     one = record if isinstance(record, ClaimedRecord) else claimed(record)
     [outcome] = await publisher.publish([one])
     await publisher.close()
@@ -216,20 +216,20 @@ async def test_what_can_never_be_delivered_is_refused_for_good(registry: EventRe
     assert "the customer is dead" in outcome.reason
 
 
-@pytest.mark.parametrize("error", [Outage("bank closed"), ConnectionLostError("bank closed")])
+@pytest.mark.parametrize("error", [OutageError("bank closed"), ConnectionLostError("bank closed")])
 async def test_an_outage_is_no_answer_about_the_record(
-    registry: EventRegistry, error: Outage
+    registry: EventRegistry, error: OutageError
 ) -> None:
     add(registry, Raising(error))
-    with pytest.raises(Outage, match=r"shop\.Raising: bank closed") as caught:
+    with pytest.raises(OutageError, match=r"shop\.Raising: bank closed") as caught:
         await deliver(registry, order())
-    assert type(caught.value) is Outage
+    assert type(caught.value) is OutageError
 
 
 async def test_several_handlers_cannot_do_without_the_inbox(registry: EventRegistry) -> None:
     add(registry, Recording())
     add(registry, Raising(ValueError()))
-    with pytest.raises(Outage, match="`outbox_inbox` cannot be read"):
+    with pytest.raises(OutageError, match="`outbox_inbox` cannot be read"):
         await deliver(registry, order())
 
 
@@ -350,10 +350,10 @@ async def test_a_handler_that_cannot_be_built_is_refused_by_name(registry: Event
 
 async def test_an_outage_may_show_while_a_handler_is_built(registry: EventRegistry) -> None:
     def factory(handler_class: type[Any]) -> Any:
-        raise Outage("no line")
+        raise OutageError("no line")
 
     add(registry, Recording())
-    with pytest.raises(Outage, match="no line"):
+    with pytest.raises(OutageError, match="no line"):
         await deliver(registry, order(), factory=factory)
 
 
@@ -382,14 +382,14 @@ async def test_a_scope_that_cannot_be_closed_is_a_failure(registry: EventRegistr
 
 async def test_a_scope_that_cannot_be_closed_does_not_hide_why(registry: EventRegistry) -> None:
     add(registry, Recording())
-    container = ClosingBadly(Raising(Outage("bank closed")))
-    with pytest.raises(Outage, match="bank closed"):
+    container = ClosingBadly(Raising(OutageError("bank closed")))
+    with pytest.raises(OutageError, match="bank closed"):
         await deliver(registry, order(), container=container)
 
 
 async def test_the_registry_is_that_of_the_outbox_unless_told_otherwise() -> None:
     publisher = HandlersPublisher()
-    await publisher.open(outbox, NOWHERE)
+    publisher.use(outbox, NOWHERE)
     assert publisher._registry is outbox.settings.registry
 
 
@@ -413,6 +413,6 @@ def test_options_that_contradict_each_other_are_refused(
         HandlersPublisher(**options)
 
 
-async def test_a_publisher_that_is_not_open_says_so() -> None:
-    with pytest.raises(ConfigurationError, match="opened before"):
+async def test_a_publisher_without_an_outbox_says_so() -> None:
+    with pytest.raises(ConfigurationError, match="needs the outbox"):
         await HandlersPublisher().publish([claimed(order())])

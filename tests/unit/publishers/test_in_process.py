@@ -11,8 +11,8 @@ import pytest
 from dishka import AsyncContainer, Provider, Scope, make_async_container
 
 from postroom import DomainEvent, Event, EventDispatcher, EventRegistry, UntypedEvent
+from postroom.capture.in_process import InProcessEventDispatcher
 from postroom.events.delayed import Delayed
-from postroom.publishers.in_process import InProcessEventDispatcher
 from tests.support.waiting import PATIENCE
 
 

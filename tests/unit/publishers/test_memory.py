@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from postroom import UntypedEvent
-from postroom.errors import Outage
+from postroom.errors import OutageError
 from postroom.publishers.base import DELIVERED, Publisher, Refused, ReportsOutages
-from postroom.publishers.memory import MemoryPublisher, MemoryQueue, topic_matches
+from postroom.publishers.memory import MemoryPublisher, MemoryQueue
+from postroom.publishers.topics import topic_matches
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
 from tests.support.waiting import PATIENCE
@@ -189,7 +190,7 @@ async def test_receivers_share_nothing_that_can_be_changed() -> None:
 async def test_an_outage_can_be_staged() -> None:
     publisher = MemoryPublisher()
     publisher.outage = "the cable is out"
-    with pytest.raises(Outage, match="the cable is out"):
+    with pytest.raises(OutageError, match="the cable is out"):
         await publisher.publish([record()])
     publisher.outage = None
     assert await publisher.publish([record()]) == [DELIVERED]
@@ -199,7 +200,7 @@ async def test_an_outage_can_be_staged() -> None:
 async def test_an_outage_and_its_end_are_reported_when_they_are_set() -> None:
     publisher = MemoryPublisher()
     reported: list[str | None] = []
-    publisher.watch(lambda outage: reported.append(None if outage is None else str(outage)))
+    publisher.watch(lambda outage: reported.append(outage.reason if outage else None))
     publisher.outage = "the cable is out"
     publisher.outage = None
     assert reported == ["the cable is out", None]

@@ -3,11 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from sqlalchemy.ext.asyncio import AsyncEngine
-
-from postroom.errors import Outage
-from postroom.outbox import Outbox
-from postroom.publishers.base import DELIVERED, Outcome
+from postroom.publishers.base import DELIVERED, Outage, Outcome
 from postroom.record import ClaimedRecord
 from tests.unit.relay.hand_clock import HandClock
 
@@ -59,7 +55,7 @@ class FakePublisher:
         """The positions of all records that were sent, in order."""
         return [position for call in self.calls for position in call]
 
-    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
+    async def open(self) -> None:
         """See `Publisher`."""
 
     async def close(self) -> None:

@@ -154,7 +154,7 @@ def test_the_first_line_of_an_outage_is_a_warning_and_repeated_ones_are_not(
 def test_the_first_line_of_an_outage_without_a_reason_is_a_warning_too(
     watched: Watched, log: pytest.LogCaptureFixture
 ) -> None:
-    watched.breaker.trip("")  # as of `raise Outage`
+    watched.breaker.trip("")  # as of `raise OutageError`
     assert levels(log) == ["WARNING"]
 
 

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from postroom.errors import ConnectionLostError, Outage
-from postroom.publishers.base import DELIVERED, Postponed, Refused
+from postroom.errors import ConnectionLostError, OutageError
+from postroom.publishers.base import DELIVERED, Outage, Postponed, Refused
 from postroom.record import ClaimedRecord
 from postroom.relay.breaker import Breaker
 from postroom.relay.delivery import PROBE_PATIENCE, Delivery
@@ -268,7 +268,7 @@ async def test_locked_records_wait_and_others_do_not_wait_for_them() -> None:
 async def test_an_outage_returns_the_records_and_opens_the_breaker() -> None:
     desk = Desk()
     await desk.send(*many(3))
-    await desk.fail(1, Outage("the broker is away"))
+    await desk.fail(1, OutageError("the broker is away"))
     assert (desk.outcomes, list(desk.order.in_flight), len(desk.order.sendable)) == ([], [], 3)
     assert (desk.breaker.state, desk.breaker.reason) == ("open", "the broker is away")
     await desk.send()
@@ -279,7 +279,7 @@ async def test_an_outage_counts_against_no_record() -> None:
     desk = Desk()
     for _ in range(10):
         await desk.send(*many(1))
-        await desk.fail(1, Outage("away"))
+        await desk.fail(1, OutageError("away"))
         desk.breaker.reset()
     assert not desk.was_in_flight_at_a_break(1)
     assert desk.outcomes == []
@@ -315,7 +315,7 @@ async def test_a_publisher_that_answers_with_something_else_has_an_outage() -> N
     desk.publisher.answer(1, DELIVERED, True)  # type: ignore[arg-type]
     await let_tasks_run()
     assert (desk.breaker.state, desk.outcomes) == ("open", [])
-    assert "has to be Delivered, Refused or Postponed" in desk.breaker.reason
+    assert "has to be Delivered, Refused, Postponed or Outage" in desk.breaker.reason
 
 
 async def test_what_a_publisher_should_not_raise_is_an_outage_and_is_logged(
@@ -388,7 +388,7 @@ async def test_an_outage_of_the_probe_opens_the_breaker_again() -> None:
     desk = Desk()
     desk.half_open()
     await desk.send(*many(5))
-    await desk.fail(1, Outage("still away"))
+    await desk.fail(1, OutageError("still away"))
     assert (desk.breaker.state, desk.breaker.reason) == ("open", "still away")
     assert (desk.publisher.calls, len(desk.order.sendable)) == ([[1]], 5)
 

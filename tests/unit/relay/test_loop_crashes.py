@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from postroom.errors import Outage
+from postroom.errors import OutageError
 from postroom.record import ClaimedRecord
 from postroom.store.base import Lease
 from tests.unit.relay.bench import Bench
@@ -106,7 +106,7 @@ async def test_an_outage_while_a_record_waits_to_go_alone_ends() -> None:
     bench.clock.at(1, bench.loop.wake)
     bench.clock.at(2, bench.publisher.hangs.clear)
     for position in (11, 12):
-        bench.clock.at(2, partial(bench.publisher.fail, position, Outage("away")))
+        bench.clock.at(2, partial(bench.publisher.fail, position, OutageError("away")))
     await bench.run(60)
     assert bench.store.rows == {}
 
@@ -119,7 +119,7 @@ async def test_after_an_outage_a_record_that_was_in_flight_as_a_suspect_is_sent_
     bench.publisher.hangs |= {1, 11}
     bench.clock.at(1, bench.publisher.hangs.clear)
     for position in (1, 11):
-        bench.clock.at(1, partial(bench.publisher.fail, position, Outage("away")))
+        bench.clock.at(1, partial(bench.publisher.fail, position, OutageError("away")))
     await bench.run(60)
     assert bench.store.rows == {}
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from postroom.errors import Outage
+from postroom.errors import OutageError
 from postroom.publishers.base import Refused
 from postroom.record import ClaimedRecord
 from postroom.relay.retry import RetrySchedule
@@ -83,11 +83,11 @@ async def test_a_drain_raises_an_outage_of_the_publisher() -> None:
 
     def reply(records: Sequence[ClaimedRecord]) -> Sequence[Answer]:
         if records[0].position == 2:
-            raise Outage("the broker is away")
+            raise OutageError("the broker is away")
         return delivers_all(records)
 
     bench.publisher.reply = reply
-    with pytest.raises(Outage, match="the broker is away"):
+    with pytest.raises(OutageError, match="the broker is away"):
         await bench.loop.run()
     assert set(bench.store.rows) == {2}  # what is known is settled
     assert bench.store.names[-1] == "release"

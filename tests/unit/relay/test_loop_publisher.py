@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from postroom.errors import Outage
+from postroom.errors import OutageError
 from tests.unit.relay.bench import Bench
 from tests.unit.relay.settings import SECOND
 
@@ -15,7 +15,7 @@ async def test_during_a_publisher_outage_everything_is_released() -> None:
 
     def outage() -> None:
         for position in bench.publisher.in_flight:
-            bench.publisher.fail(position, Outage("the broker is away"))
+            bench.publisher.fail(position, OutageError("the broker is away"))
 
     bench.clock.at(0.5, outage)
     await bench.run(10)
@@ -31,8 +31,8 @@ async def test_during_a_publisher_outage_the_partitions_of_what_is_in_flight_are
     bench.publisher_opens = False
     for partition in (1, 2, 3):
         bench.store.put(partition, partition + 100, partition=partition)
-    bench.clock.at(0.5, lambda: bench.publisher.fail(1, Outage("away")))
-    bench.clock.at(0.5, lambda: bench.publisher.fail(2, Outage("away")))
+    bench.clock.at(0.5, lambda: bench.publisher.fail(1, OutageError("away")))
+    bench.clock.at(0.5, lambda: bench.publisher.fail(2, OutageError("away")))
     bench.clock.at(3.5, bench.publisher.deliver)
     await bench.run(10)
     polls = [each for each in bench.store.named("poll") if 0.5 <= each.at <= 3.5]
@@ -48,7 +48,7 @@ async def test_when_the_publisher_is_back_one_record_is_tried_and_then_all_are_s
     bench.store.put(*range(1, 4))
     bench.publisher.reply = None
     for position in (1, 2, 3):
-        bench.clock.at(0.5, partial(bench.publisher.fail, position, Outage("away")))
+        bench.clock.at(0.5, partial(bench.publisher.fail, position, OutageError("away")))
     before: list[list[int]] = []
     bench.clock.at(1.4, lambda: before.extend(bench.publisher.calls))
     bench.clock.at(1.5, lambda: bench.publisher.deliver(1))
@@ -73,7 +73,7 @@ async def test_the_publisher_is_opened_again_though_the_database_is_slower_than_
     bench.store.put(1)
     bench.publisher.reply = None
     bench.store.takes["release"] = 0.7  # longer than the first pause
-    bench.clock.at(0.5, lambda: bench.publisher.fail(1, Outage("away")))
+    bench.clock.at(0.5, lambda: bench.publisher.fail(1, OutageError("away")))
     await bench.run(10)
     assert bench.publisher.sent == [1, 1]
 

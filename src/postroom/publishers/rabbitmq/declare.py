@@ -74,7 +74,7 @@ def _steps(inquiry: Inquiry, topology: Topology) -> Iterator[Step]:
 
 
 async def apply(address: Address, topology: Topology) -> None:
-    """Connect and declare a topology. Raises ConfigurationError and Outage."""
+    """Connect and declare a topology. Raises ConfigurationError and OutageError."""
     with client_errors(address):
         connection = await connect(address)
         try:

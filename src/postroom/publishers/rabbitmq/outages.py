@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from postroom.errors import ConfigurationError, ConnectionLostError, Outage
+from postroom.errors import ConfigurationError, ConnectionLostError, OutageError
 from postroom.publishers.rabbitmq.amqp.address import Address
 from postroom.publishers.rabbitmq.amqp.errors import (
     AddressError,
@@ -23,7 +23,7 @@ def address_of(url: str) -> Address:
 
 @contextmanager
 def client_errors(address: Address) -> Iterator[None]:
-    """Raise errors of the client as ConfigurationError, Outage or ConnectionLostError."""
+    """Raise errors of the client as ConfigurationError, OutageError or ConnectionLostError."""
     try:
         yield
     except AddressError as error:
@@ -31,7 +31,7 @@ def client_errors(address: Address) -> Iterator[None]:
     except ClosedError as error:
         raise connection_lost(address, error) from error
     except AmqpError as error:
-        raise Outage(str(error)) from error
+        raise OutageError(str(error)) from error
 
 
 def loss(address: Address, error: ClosedError) -> str:
@@ -39,10 +39,10 @@ def loss(address: Address, error: ClosedError) -> str:
     return f"the connection to RabbitMQ at {address} was lost: {error.reason}"
 
 
-def connection_lost(address: Address, error: ClosedError) -> Outage:
+def connection_lost(address: Address, error: ClosedError) -> OutageError:
     """Return the error for a lost connection.
 
     A record may be the cause, unless the broker stops or an administrator closed the connection.
     """
-    kind = Outage if error.code == ReplyCode.CONNECTION_FORCED else ConnectionLostError
+    kind = OutageError if error.code == ReplyCode.CONNECTION_FORCED else ConnectionLostError
     return kind(loss(address, error))

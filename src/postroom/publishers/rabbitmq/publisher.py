@@ -7,11 +7,8 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncEngine
-
-from postroom.errors import Outage
-from postroom.outbox import Outbox
-from postroom.publishers.base import DELIVERED, OutageWatcher, Outcome, Refused
+from postroom.errors import OutageError
+from postroom.publishers.base import DELIVERED, Outage, OutageWatcher, Outcome, Refused
 from postroom.publishers.rabbitmq.amqp.address import Address
 from postroom.publishers.rabbitmq.amqp.connect import connect
 from postroom.publishers.rabbitmq.amqp.connection import Connection
@@ -75,7 +72,7 @@ class RabbitMQPublisher:
     def __str__(self) -> str:
         return f"RabbitMQ at {self.address}, exchange {self.exchange or '(default)'}"
 
-    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
+    async def open(self) -> None:
         """Connect, unless it is; declare the topology, or see that the exchange is there."""
         if self._sender is None or self._sender.connection.lost is not None:
             await self.close()
@@ -106,19 +103,16 @@ class RabbitMQPublisher:
         outage: Outage | None = None
         try:
             await self._send(all_parcels)
-        except Outage as error:
-            outage = error
+        except OutageError as error:
+            outage = Outage.of(error)
         finally:
             self._keep_late(all_parcels)
         if not self._arrived and all(each.outcome is DELIVERED for each in all_parcels):
             return [DELIVERED] * len(records)
-        answers = [
+        return [
             self._verdict(record, some, outage)
             for record, some in zip(records, parcels, strict=True)
         ]
-        if outage is not None and all(answer is outage for answer in answers):
-            raise outage
-        return answers
 
     def watch(self, changed: OutageWatcher) -> None:
         """Call `changed` when the connection is lost, and when RabbitMQ blocks or unblocks it."""
@@ -140,7 +134,7 @@ class RabbitMQPublisher:
         if self.topology is not None:
             await declare(inquiry, self.topology)
         if not await inquiry.exists(self.exchange):
-            raise Outage(_missing(self.exchange, self.address))
+            raise OutageError(_missing(self.exchange, self.address))
         for exchange in self._routing.exchanges():
             if not await inquiry.exists(exchange):
                 self._doubtful.add(exchange)
@@ -196,7 +190,7 @@ class RabbitMQPublisher:
         if self._sender is not None:
             await self._sender.deliver(parcels)
         elif unanswered(parcels):
-            raise Outage(f"not connected to RabbitMQ at {self.address}")
+            raise OutageError(f"not connected to RabbitMQ at {self.address}")
 
     # -- what came of it
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from postroom.errors import ConfigurationError
-from postroom.publishers.memory import topic_matches
+from postroom.publishers.topics import topic_matches
 from postroom.record import ClaimedRecord
 
 RoutingKey = str | Callable[[ClaimedRecord], str]

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from postroom.errors import ConnectionLostError, Outage
+from postroom.errors import ConnectionLostError, OutageError
 from postroom.publishers.base import Outcome, Postponed, Refused
 from postroom.publishers.rabbitmq.amqp.confirms import ConfirmChannel
 from postroom.publishers.rabbitmq.amqp.connection import Connection
@@ -63,7 +63,7 @@ class Sender:
     async def deliver(self, parcels: Sequence[Parcel]) -> None:
         """Send the unanswered parcels, and wait for the answers; doubtful ones go apart.
 
-        Raises Outage if nothing can be sent, or the answers stay out.
+        Raises OutageError if nothing can be sent, or the answers stay out.
         """
         self._refuse_too_large(parcels)
         given, parcels = parcels, unanswered(parcels)
@@ -130,11 +130,11 @@ class Sender:
         return None
 
     def _too_late(self, parcels: Sequence[Parcel], *, others_came: bool) -> None:
-        """Postpone the unconfirmed parcels. Raises Outage if no message at all was confirmed."""
+        """Postpone the unconfirmed parcels. Raises OutageError if none at all was confirmed."""
         patience = f"{self._confirm_within:.0f} s"
         if not others_came:
             address = self.connection.address
-            raise Outage(f"RabbitMQ at {address} has not confirmed any message for {patience}")
+            raise OutageError(f"RabbitMQ at {address} has not confirmed any message for {patience}")
         for parcel in parcels:
             parcel.outcome = Postponed(f"RabbitMQ has not confirmed it within {patience}")
 
@@ -173,7 +173,7 @@ class Sender:
         if is_about_one_key(error):
             self._doubtful.add(parcel.place)
         elif parcel.place.exchange == self._exchange:
-            raise Outage(f"RabbitMQ at {address}: {error.reason}")
+            raise OutageError(f"RabbitMQ at {address}: {error.reason}")
         else:
             self._doubtful.add(parcel.place.exchange)
         return Postponed(reason)

@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _saved(session: Session, outbox: Outbox, case: Case) -> dict[str, Any]:
-    outbox.dispatcher(session).dispatch_now([case.written])
+    outbox.dispatcher(session).dispatch_sync([case.written])
     session.commit()
     return dict(session.execute(_ROW, {"id": case.written.event_id}).mappings().one())
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from postroom.errors import ConfigurationError, ConnectionLostError, Outage
+from postroom.errors import ConfigurationError, ConnectionLostError, OutageError
 from postroom.publishers.rabbitmq import RabbitMQPublisher
 from postroom.publishers.rabbitmq.amqp.address import Address
 from postroom.publishers.rabbitmq.amqp.errors import (
@@ -22,10 +22,10 @@ ADDRESS = Address.parse(f"amqp://ann:{SECRET}@mq/shop")
     ("raised", "kind", "text"),
     [
         (AddressError("no such file"), ConfigurationError, "no such file"),
-        (ConnectError("cannot reach it"), Outage, "cannot reach it"),
-        (BlockedError("low on memory"), Outage, "low on memory"),
+        (ConnectError("cannot reach it"), OutageError, "cannot reach it"),
+        (BlockedError("low on memory"), OutageError, "low on memory"),
         (ClosedError(0, "reset"), ConnectionLostError, "mq:5672/shop was lost: reset"),
-        (ClosedError(320, "stops"), Outage, "mq:5672/shop was lost: stops"),
+        (ClosedError(320, "stops"), OutageError, "mq:5672/shop was lost: stops"),
     ],
 )
 def test_each_error_of_the_client_has_one_of_postroom(

@@ -9,8 +9,8 @@ from postroom.events.description import describe
 from postroom.events.event import Event, UntypedEvent
 from postroom.events.options import event_type_of
 from postroom.events.registry import EventRegistry, default_registry
-from postroom.publishers.handling import Call, Failure, all_of, attempt, handle
-from postroom.publishers.scopes import Container, application_container
+from postroom.publishers.handlers.handling import Call, Failure, all_of, attempt, handle
+from postroom.publishers.handlers.scopes import Container, application_container
 
 log = logging.getLogger(__name__)
 

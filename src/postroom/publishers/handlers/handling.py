@@ -8,7 +8,7 @@ from typing import Any
 
 from postroom.errors import error_text
 from postroom.events.registry import HandlerEntry
-from postroom.publishers.scopes import Container, Scope, build, opened
+from postroom.publishers.handlers.scopes import Container, Scope, build, opened
 
 Preparation = Callable[[Scope], Awaitable[None]]
 

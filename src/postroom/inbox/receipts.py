@@ -1,4 +1,4 @@
-"""The inbox: a table of which consumer has received which message, and its statements."""
+"""Receipts: one row of an inbox for each consumer that has received a message."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -6,15 +6,11 @@ from datetime import timedelta
 from typing import Any, Final
 
 from sqlalchemy import (
-    Column,
     ColumnElement,
     Connection,
     Delete,
     Dialect,
-    Index,
-    MetaData,
     Select,
-    String,
     Table,
     delete,
     func,
@@ -26,36 +22,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningInsert
 
 from postroom.errors import ConfigurationError
-from postroom.tables.types import moment_column
 
 BATCH: Final = 10_000
 Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 _INSERTS: Final = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 
 
-def define_inbox(metadata: MetaData, name: str, schema: str | None) -> Table:
-    """Define a table of what has been received, and by whom."""
-    inbox = Table(
-        name,
-        metadata,
-        Column("message_id", String(255), primary_key=True),
-        Column("consumer", String(255), primary_key=True),
-        moment_column("received_at"),
-        schema=schema,
-        comment="postroom: messages received, and by whom",
-    )
-    Index(f"ix_{name}_received_at", inbox.c.received_at)
-    return inbox
-
-
-class InboxNotes:
-    """The statements about an inbox table. Times are of the database's clock."""
+class Receipts:
+    """Adds, reads and deletes the receipts of one inbox. Times are of the database's clock."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def insert_once(self, dialect: Dialect) -> ReturningInsert[Any]:
-        """Insert a note unless there is one; a row comes back for one that was inserted.
+        """Insert a receipt unless there is one; a row comes back for one that was inserted.
 
         On PostgreSQL it waits for the end of a transaction that inserts the same one.
         """
@@ -74,7 +54,7 @@ class InboxNotes:
         return select(self.table.c.consumer).where(self.table.c.message_id == message_id)
 
     def _delete_batch(self, dialect: Dialect, older_than: timedelta) -> Delete:
-        """Delete a batch of the oldest notes; leave what others are deleting."""
+        """Delete a batch of the oldest receipts; leave what others are deleting."""
         ours = tuple_(self.table.c.message_id, self.table.c.consumer)
         old = (
             select(self.table.c.message_id, self.table.c.consumer)
@@ -86,19 +66,19 @@ class InboxNotes:
         return delete(self.table).where(ours.in_(old))
 
     def delete(self, message_id: str, consumer: str) -> Delete:
-        """Delete a note."""
+        """Delete a receipt."""
         columns = self.table.c
         theirs = columns.message_id == message_id, columns.consumer == consumer
         return delete(self.table).where(*theirs)
 
     def add(self, connection: Connection, message_id: str, consumer: str) -> bool:
-        """Add a note in the connection's transaction; return False if it was there before."""
+        """Add a receipt in the connection's transaction; return False if it was there before."""
         statement = self.insert_once(connection.dialect)
-        note = {"message_id": message_id, "consumer": consumer}
-        return connection.execute(statement, note).first() is not None
+        receipt = {"message_id": message_id, "consumer": consumer}
+        return connection.execute(statement, receipt).first() is not None
 
     async def clean(self, dialect: Dialect, older_than: timedelta, begin: Begin) -> int:
-        """Delete notes by age, each batch in a transaction of its own; tell how many."""
+        """Delete receipts by age, each batch in a transaction of its own; return how many."""
         statement = self._delete_batch(dialect, older_than)
         deleted, batch = 0, BATCH
         while batch == BATCH:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol, cast
 
-from postroom.errors import Outage, PostroomError
+from postroom.errors import OutageError, PostroomError
 
 
 class Scope(Protocol):
@@ -89,10 +89,10 @@ async def opened(container: Container) -> AsyncIterator[Scope]:
 
 
 async def build(scope: Scope, wanted: Any) -> Any:
-    """Get something from a scope; what goes wrong with that is a BuildError, unless an Outage."""
+    """Get something from a scope. Raises BuildError, or the OutageError of the container."""
     try:
         return await scope.get(wanted)
-    except Outage:
+    except OutageError:
         raise
     except Exception as error:
         raise BuildError(f"{_name(wanted)} cannot be built: {one_line(error)}") from error

@@ -7,7 +7,7 @@ from postroom.errors import EventDefinitionError, PayloadError, UnknownEventType
 from postroom.events.event import UntypedEvent
 from postroom.events.registry import EventRegistry, HandlerEntry
 from postroom.events.serialization import deserialize_event
-from postroom.publishers.handling import Call
+from postroom.publishers.handlers.handling import Call
 from postroom.record import ClaimedRecord
 
 

@@ -11,17 +11,19 @@ from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom.capture.notify import partitions_in
 from postroom.clock import Clock
 from postroom.database.errors import describe
 from postroom.database.postgres import is_behind_pgbouncer
-from postroom.relay.breaker import FIRST_PAUSE, LONGEST_PAUSE
+from postroom.wakeup.notifier import partitions_in
 
 logger = logging.getLogger("postroom.relay")
 
 CHECK_EVERY: Final = 300.0
 """Seconds after which a silent connection is asked whether it is still there."""
 CHECK_WITHIN: Final = 10.0
+FIRST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 30.0
+"""Seconds before it connects again; the pause doubles up to the longest."""
 GRACE: Final = 2.0
 """Seconds for the listener to begin, and to end."""
 

@@ -1,20 +1,22 @@
-"""Effectively once: the note that a handler is done commits with what the handler does."""
+"""Effectively once: the receipt of a handler commits with what the handler does."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from sqlalchemy import Connection, event, insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session, SessionTransaction
 
-from postroom.errors import ConfigurationError, Outage, PostroomError, error_text
-from postroom.publishers.time_limit import TimeLimit
+from postroom.errors import ConfigurationError, OutageError, PostroomError, error_text
+from postroom.inbox.receipts import Receipts
 from postroom.record import ClaimedRecord
-from postroom.tables.inbox import InboxNotes
 
 log = logging.getLogger(__name__)
+
+Waiting = Callable[[], AbstractContextManager[None]]
 
 TAKE_BACK_PAUSE = 1.0
 """Seconds until the next attempt, while the database cannot be used."""
@@ -24,24 +26,26 @@ class AlreadyHandledError(PostroomError):
     """Raised within a handler's transaction when the handler is done with the record already."""
 
 
-class SessionNote:
-    """Puts a note into the first transaction of a session that commits.
+class SessionReceipt:
+    """Puts a receipt into the first transaction of a session that commits.
 
-    The note is the first thing in each transaction until then. A second worker that runs the same
-    handler for the same record waits until that transaction ends. The wait does not count for
-    `limit`, the time that the handler may take.
+    Until then each transaction begins with the receipt. A second worker that runs the same handler
+    for the same record waits until that transaction ends, within `waiting`: the wait does not
+    count for the time that the handler may take.
     """
 
-    def __init__(self, inbox: InboxNotes, message_id: str, consumer: str, limit: TimeLimit) -> None:
+    def __init__(
+        self, inbox: Receipts, message_id: str, consumer: str, waiting: Waiting = nullcontext
+    ) -> None:
         self.kept = False
-        """Whether a transaction has committed with the note in it."""
+        """Whether a transaction has committed with the receipt in it."""
         self.repeated = False
-        """Whether another worker's note was there before."""
+        """Whether another worker's receipt was there before."""
         self._inbox = inbox
-        self._note = (message_id, consumer)
-        self._limit = limit
+        self._receipt = (message_id, consumer)
+        self._waiting = waiting
         self._session: Session | None = None
-        self._noted_in: SessionTransaction | None = None
+        self._added_in: SessionTransaction | None = None
 
     async def follow(self, session: object) -> None:
         """Watch the transactions of a session, one that has begun included."""
@@ -63,7 +67,7 @@ class SessionNote:
         if root is None:
             return
         connection = session.connection(bind_arguments={"clause": insert(self._inbox.table)})
-        if self._noted_in is None:  # else it began just now, and was noticed
+        if self._added_in is None:  # else it began just now, and was noticed
             self._write(root, connection)
 
     def let_go(self) -> None:
@@ -91,31 +95,31 @@ class SessionNote:
     def _write(self, root: SessionTransaction, connection: Connection) -> None:
         if connection._is_autocommit_isolation():
             raise ConfigurationError(
-                "the session of a handler is in AUTOCOMMIT, so that the note of it would stay when"
-                " the handler fails. Give handlers a session with transactions."
+                "the session of a handler is in AUTOCOMMIT, so that its receipt would stay when the"
+                " handler fails. Give handlers a session with transactions."
             )
-        self._noted_in = root
-        with self._limit.paused():
-            self.repeated = not self._inbox.add(connection, *self._note)
+        self._added_in = root
+        with self._waiting():
+            self.repeated = not self._inbox.add(connection, *self._receipt)
         self._refuse_repetition()
 
     def _refuse_repetition(self) -> None:
         if self.repeated:
-            raise AlreadyHandledError("{1} is done with {0} already".format(*self._note))
+            raise AlreadyHandledError("{1} is done with {0} already".format(*self._receipt))
 
     def _committing(self, session: Session) -> None:
         self._refuse_repetition()  # again: the handler may have caught the first one, and gone on
 
     def _committed(self, session: Session) -> None:
         is_root = not session.in_nested_transaction()  # a savepoint "commits" as well
-        if is_root and session.get_transaction() is self._noted_in:
+        if is_root and session.get_transaction() is self._added_in:
             self.kept = True
 
 
-class Notes:
+class HandlerReceipts:
     """Which handlers are done with which records, in the inbox beside the outbox."""
 
-    def __init__(self, inbox: InboxNotes, engine: AsyncEngine) -> None:
+    def __init__(self, inbox: Receipts, engine: AsyncEngine) -> None:
         self._inbox = inbox
         self._engine = engine
 
@@ -127,7 +131,7 @@ class Notes:
                 return frozenset(await connection.scalars(statement))
         except Exception as error:
             table = self._inbox.table.fullname
-            raise Outage(f"table `{table}` cannot be read: {error_text(error)}") from error
+            raise OutageError(f"table `{table}` cannot be read: {error_text(error)}") from error
 
     async def add(self, record: ClaimedRecord, handler: str) -> None:
         """Note that a handler is done with a record, in a transaction of its own."""
@@ -136,7 +140,7 @@ class Notes:
                 await connection.run_sync(self._inbox.add, str(record.id), handler)
         except Exception:
             # The handler is done all the same. It is repeated only if the record is.
-            log.warning("cannot note that %s is done with %s", handler, record.id, exc_info=True)
+            log.warning("cannot add the receipt of %s for %s", handler, record.id, exc_info=True)
 
     async def take_back(self, record: ClaimedRecord, handler: str) -> None:
         """Forget that a handler is done with a record, however long it takes: else it would be."""
@@ -147,9 +151,9 @@ class Notes:
                     await connection.execute(statement)
                 return
             except Exception:
-                log.warning("cannot take back that %s is done with %s", handler, record.id)
+                log.warning("cannot delete the receipt of %s for %s", handler, record.id)
                 await asyncio.sleep(TAKE_BACK_PAUSE)
 
-    def with_session(self, record: ClaimedRecord, handler: str, limit: TimeLimit) -> SessionNote:
-        """Make a note that goes into the handler's own transaction."""
-        return SessionNote(self._inbox, str(record.id), handler, limit)
+    def with_session(self, record: ClaimedRecord, handler: str, waiting: Waiting) -> SessionReceipt:
+        """Make a receipt that goes into the handler's own transaction."""
+        return SessionReceipt(self._inbox, str(record.id), handler, waiting)

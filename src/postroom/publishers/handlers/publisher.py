@@ -9,18 +9,19 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.errors import (
     ConfigurationError,
-    Outage,
+    OutageError,
     PayloadError,
     UndeliverableError,
     UnknownEventTypeError,
 )
 from postroom.events.registry import EventRegistry
+from postroom.inbox.effectively_once import HandlerReceipts, SessionReceipt
+from postroom.inbox.receipts import Receipts
 from postroom.outbox import Outbox
 from postroom.publishers.base import DELIVERED, Outcome, Refused
-from postroom.publishers.handling import Call, Failure, all_of, attempt, handle
-from postroom.publishers.once import Notes, SessionNote
-from postroom.publishers.rebuild import calls_for
-from postroom.publishers.scopes import (
+from postroom.publishers.handlers.handling import Call, Failure, all_of, attempt, handle
+from postroom.publishers.handlers.rebuild import calls_for
+from postroom.publishers.handlers.scopes import (
     Container,
     Factory,
     FactoryContainer,
@@ -29,9 +30,8 @@ from postroom.publishers.scopes import (
     build,
     one_line,
 )
-from postroom.publishers.time_limit import TimeLimit
+from postroom.publishers.handlers.time_limit import TimeLimit
 from postroom.record import ClaimedRecord
-from postroom.tables.inbox import InboxNotes
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +44,11 @@ class HandlersPublisher:
     arguments. A handler that succeeded is not run again because another one failed.
 
     - `session`: what the container gives the handlers' Session or AsyncSession for, if that is of
-      the outbox's database. The note that a handler is done is then part of the handler's own
+      the outbox's database. The handler's receipt is then part of the handler's own
       transaction, so that its effect happens once, also through a crash; of several transactions,
       it is part of the first that commits. One that raises after its commit is run again: commit
       last. On SQLite each transaction holds the write lock from its start
-    - `timeout`: for each handler, without the time that its note takes; None waits for ever
+    - `timeout`: for each handler, without the time that its receipt takes; None waits for ever
     - `max_in_flight`: how many records are handled at once
     - `registry`: who handles what; that of the outbox unless told otherwise
     """
@@ -71,16 +71,19 @@ class HandlersPublisher:
         self._session = session
         self._timeout = timeout
         self._registry = registry
-        self._notes: Notes | None = None
+        self._receipts: HandlerReceipts | None = None
 
     def __str__(self) -> str:
         return "handlers in this process"
 
-    async def open(self, outbox: Outbox, engine: AsyncEngine) -> None:
-        """Get ready: there is nothing to connect to."""
+    def use(self, outbox: Outbox, engine: AsyncEngine) -> None:
+        """Take the registry and the inbox of the relay's outbox. The relay calls this."""
         if self._registry is None:
             self._registry = outbox.settings.registry
-        self._notes = Notes(InboxNotes(outbox.tables.inbox), engine)
+        self._receipts = HandlerReceipts(Receipts(outbox.tables.inbox), engine)
+
+    async def open(self) -> None:
+        """Do nothing: there is nothing to connect to."""
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
         """Run the handlers of each record; it is delivered when all of them have succeeded."""
@@ -90,28 +93,38 @@ class HandlersPublisher:
         """Do nothing: the container is the application's."""
 
     async def _deliver(self, record: ClaimedRecord) -> Outcome:
-        registry, notes = self._opened()
+        registry, receipts = self._parts()
         try:
             calls = calls_for(record, registry)
         except (UnknownEventTypeError, PayloadError) as error:
             return Refused(str(error), permanent=True)
         except Exception as error:  # of the event's own code, which a later release may mend
             return Refused(f"{record.event_type} cannot be rebuilt: {one_line(error)}")
-        # The only handler needs no note: that the record is delivered says as much. But it may
+        # The only handler needs no receipt: that the record is delivered says as much. But it may
         # have had company when the record was refused.
-        with_notes = len(calls) > 1 or self._session is not None or record.retry_count > 0
-        done = await notes.done(record) if calls and with_notes else frozenset()
+        with_receipt = len(calls) > 1 or self._session is not None or record.retry_count > 0
+        done = await receipts.done(record) if calls and with_receipt else frozenset()
         remaining = [call for call in calls if call.name not in done]
-        return verdict(await all_of(self._attempt(record, call, with_notes) for call in remaining))
+        return verdict(
+            await all_of(self._attempt(record, call, with_receipt) for call in remaining)
+        )
 
-    async def _attempt(self, record: ClaimedRecord, call: Call, with_note: bool) -> Failure | None:
-        _, notes = self._opened()
+    async def _attempt(
+        self, record: ClaimedRecord, call: Call, with_receipt: bool
+    ) -> Failure | None:
+        _, receipts = self._parts()
         limit = TimeLimit(self._timeout)
-        note = None if self._session is None else notes.with_session(record, call.name, limit)
-        failure = await attempt(call, self._handle(record, call, with_note, note, limit))
+        receipt = (
+            None
+            if self._session is None
+            else receipts.with_session(record, call.name, limit.paused)
+        )
+        failure = await attempt(call, self._handle(record, call, with_receipt, receipt, limit))
         if failure is not None:
-            if note is not None and note.kept:  # it failed after its commit: it is to run again
-                await notes.take_back(record, call.name)
+            if (
+                receipt is not None and receipt.kept
+            ):  # it failed after its commit: it is to run again
+                await receipts.take_back(record, call.name)
             _report(record, failure)
         return failure
 
@@ -119,45 +132,48 @@ class HandlersPublisher:
         self,
         record: ClaimedRecord,
         call: Call,
-        with_note: bool,
-        note: SessionNote | None,
+        with_receipt: bool,
+        receipt: SessionReceipt | None,
         limit: TimeLimit,
     ) -> None:
-        """Run a handler within its time, and note that it is done, however long that takes."""
-        _, notes = self._opened()
-        if note is None:
+        """Run a handler within its time, and add the receipt, however long that takes."""
+        _, receipts = self._parts()
+        if receipt is None:
             await limit.apply(handle(self._container, call))
         else:
-            await limit.apply(self._handle_noted(call, note))
-            with_note = not (note.kept or note.repeated)
-        if with_note:
-            await notes.add(record, call.name)
+            await limit.apply(self._handle_with_receipt(call, receipt))
+            with_receipt = not (receipt.kept or receipt.repeated)
+        if with_receipt:
+            await receipts.add(record, call.name)
 
-    async def _handle_noted(self, call: Call, note: SessionNote) -> None:
-        """Run a handler whose session takes the note; that it is there already is no error."""
+    async def _handle_with_receipt(self, call: Call, receipt: SessionReceipt) -> None:
+        """Run a handler whose session takes the receipt; that it is there already is no error."""
 
         async def prepare(scope: Scope) -> None:
-            await note.follow(await build(scope, self._session))
+            await receipt.follow(await build(scope, self._session))
 
         try:
             await handle(self._container, call, prepare)
         except Exception:
-            if not note.repeated:
+            if not receipt.repeated:
                 raise
         finally:
-            note.let_go()
+            receipt.let_go()
 
-    def _opened(self) -> tuple[EventRegistry, Notes]:
-        if self._registry is None or self._notes is None:
-            raise ConfigurationError("a HandlersPublisher has to be opened before it can publish.")
-        return self._registry, self._notes
+    def _parts(self) -> tuple[EventRegistry, HandlerReceipts]:
+        if self._registry is None or self._receipts is None:
+            raise ConfigurationError(
+                "a HandlersPublisher needs the outbox of its relay. Give it to an OutboxRelay, or"
+                " call use(outbox, engine) first."
+            )
+        return self._registry, self._receipts
 
 
 def verdict(failures: Sequence[Failure]) -> Outcome:
     """Give the outcome of a record, or raise what a handler said of all of them."""
     for failure in failures:
-        if isinstance(failure.error, Outage):
-            raise Outage(f"{failure.call.name}: {failure.error}") from failure.error
+        if isinstance(failure.error, OutageError):
+            raise OutageError(f"{failure.call.name}: {failure.error}") from failure.error
     if not failures:
         return DELIVERED
     # One that can still succeed deserves its retries; the others will say the same again.
@@ -167,7 +183,7 @@ def verdict(failures: Sequence[Failure]) -> Outcome:
 
 def _report(record: ClaimedRecord, failure: Failure) -> None:
     name, error = failure.call.name, failure.error
-    if isinstance(error, Outage):
+    if isinstance(error, OutageError):
         log.warning("%s cannot handle anything now: %s", name, error)
         return
     # The relay says, as an error, what becomes of the record; here is where it comes from.

@@ -1,0 +1,1 @@
+"""Delivery to handlers in this process."""
