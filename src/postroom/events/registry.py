@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from postroom.errors import EventDefinitionError, PayloadError, UnknownEventTypeError
-from postroom.events.options import event_type_of, event_version_of, field_names
+from postroom.events.options import event_type_of, event_version_of, field_names, is_version
 from postroom.events.payload import event_codec
+from postroom.events.upcasters import Upcaster, apply, check_step, check_upcaster, path_of
 
 Handler = TypeVar("Handler", bound=type[Any])
-Upcaster = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class EventRegistry:
             self.register(event_type)
 
         def decorate(handler: Handler) -> Handler:
-            entry = HandlerEntry(handler, name or _path(handler))
+            entry = HandlerEntry(handler, name or path_of(handler))
             self._add(event_type, entry)
             return handler
 
@@ -49,13 +49,14 @@ class EventRegistry:
     def _add(self, event_type: type | str, entry: HandlerEntry) -> None:
         entries = self._handlers.setdefault(event_type, [])
         for index, known in enumerate(entries):
-            if _path(known.handler) == _path(entry.handler):  # the module was imported anew
+            if path_of(known.handler) == path_of(entry.handler):  # the module was imported anew
                 entries[index] = entry
                 return
             if known.name == entry.name:
                 raise EventDefinitionError(
                     f"two handlers of {_shown(event_type)} are called {entry.name!r}:"
-                    f" {_path(known.handler)} and {_path(entry.handler)}. Give one another name=…."
+                    f" {path_of(known.handler)} and {path_of(entry.handler)}."
+                    " Give one another name=…."
                 )
         entries.append(entry)
 
@@ -78,9 +79,10 @@ class EventRegistry:
         known = self._classes.get(event_type)
         if known is event_class:
             return
-        if known is not None and _path(known) != _path(event_class):
+        if known is not None and path_of(known) != path_of(event_class):
             raise EventDefinitionError(
-                f"two classes are called {event_type!r}: {_path(known)} and {_path(event_class)}."
+                f"two classes are called {event_type!r}: {path_of(known)} and"
+                f" {path_of(event_class)}."
                 f' Give one a name of its own: class {event_class.__name__}(…, name="…").'
             )
         check_event_class(event_class)
@@ -95,14 +97,16 @@ class EventRegistry:
 
     def upcasts(self, event_type: type | str, *, version: int) -> Callable[[Upcaster], Upcaster]:
         """Register the decorated function: it turns a payload of `version` into the next one's."""
+        check_step(event_type, version)
         name = _shown(event_type)
 
         def decorate(upcaster: Upcaster) -> Upcaster:
+            check_upcaster(name, upcaster)
             known = self._upcasters.get((name, version))
-            if known is not None and _path(known) != _path(upcaster):
+            if known is not None and path_of(known) != path_of(upcaster):
                 raise EventDefinitionError(
                     f"{name} has two upcasters from version {version}:"
-                    f" {_path(known)} and {_path(upcaster)}."
+                    f" {path_of(known)} and {path_of(upcaster)}."
                 )
             self._upcasters[name, version] = upcaster
             return upcaster
@@ -114,10 +118,11 @@ class EventRegistry:
     ) -> Mapping[str, Any]:
         """Carry a payload from the version it was written at to the one the class has."""
         name, current = event_type_of(event_class), event_version_of(event_class)
-        if not isinstance(version, int) or not 1 <= version <= current:
+        if not is_version(version) or version > current:
+            remedy = "Deploy the code that wrote it" if is_version(version) else "Correct it"
             raise PayloadError(
                 f"a payload of {name} is of version {version!r}, and this code knows 1 to"
-                f" {current}. Deploy the code that wrote it."
+                f" {current}. {remedy}."
             )
         document = dict(document) if version == current else deepcopy(dict(document))
         for step in range(version, current):
@@ -134,13 +139,8 @@ class EventRegistry:
                 f"a payload of {name} is of version {version}, and nothing upcasts version"
                 f" {version}. Add @upcasts({event_class.__name__}, version={version})."
             )
-        try:
-            return upcaster(dict(document))
-        except Exception as error:
-            raise PayloadError(
-                f"a payload of {name} cannot be upcast from version {version}:"
-                f" {_path(upcaster)} raised {error!r}"
-            ) from error
+        step = f"a payload of {name} cannot be upcast from version {version}"
+        return apply(upcaster, document, step)
 
 
 def check_event_class(event_class: type) -> None:
@@ -154,10 +154,6 @@ def check_event_class(event_class: type) -> None:
             )
     event_version_of(event_class)
     event_codec(event_class)
-
-
-def _path(thing: Any) -> str:
-    return f"{thing.__module__}.{thing.__qualname__}"
 
 
 def _shown(event_type: type | str) -> str:

@@ -52,7 +52,7 @@ class Attributed(DomainEvent, name="opened"):
 def read(event_class: type, payload: Any, **known: Any) -> Any:
     registry = EventRegistry()
     registry.register(event_class)
-    registry.upcasts(event_class, version=1)(dict)
+    registry.upcasts("opened", version=1)(dict)
     return deserialize_event("opened", payload, registry=registry, **known)
 
 
