@@ -1,8 +1,9 @@
 """Who handles what, which class an event type is, and how old payloads become new ones."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeVar
 
 from postroom.errors import EventDefinitionError, PayloadError, UnknownEventTypeError
@@ -25,16 +26,19 @@ class HandlerEntry:
 class EventRegistry:
     """What the decorators fill. There is a default one; tests and plug-ins make their own."""
 
-    _handlers: dict[type | str, list[HandlerEntry]] = field(default_factory=dict)
+    # By event type, so that a class which is imported anew keeps its handlers.
+    _class_handlers: dict[str, list[HandlerEntry]] = field(default_factory=dict)
+    _name_handlers: dict[str, list[HandlerEntry]] = field(default_factory=dict)
     _classes: dict[str, type] = field(default_factory=dict)
     _upcasters: dict[tuple[str, int], Upcaster] = field(default_factory=dict)
 
     def handles(
         self, event_type: type | str, *, name: str | None = None
     ) -> Callable[[Handler], Handler]:
-        """Register the decorated class as a handler of an event class, or of an untyped event.
+        """Register the decorated class as a handler of an event class, or of an event type by name.
 
-        `name` is what postroom remembers the handler by: keep it when you rename the class.
+        The handler of a class gets the events of its subclasses too. `name` is what postroom
+        remembers the handler by: keep it when you rename the class.
         """
         if isinstance(event_type, type):
             self.register(event_type)
@@ -47,7 +51,9 @@ class EventRegistry:
         return decorate
 
     def _add(self, event_type: type | str, entry: HandlerEntry) -> None:
-        entries = self._handlers.setdefault(event_type, [])
+        by_class = isinstance(event_type, type)
+        handlers = self._class_handlers if by_class else self._name_handlers
+        entries = handlers.setdefault(_shown(event_type), [])
         for index, known in enumerate(entries):
             if path_of(known.handler) == path_of(entry.handler):  # the module was imported anew
                 entries[index] = entry
@@ -61,17 +67,24 @@ class EventRegistry:
         entries.append(entry)
 
     def get_handlers_for(self, event_type: type | str) -> list[type[Any]]:
-        """Give the handler classes of an event type, in order of registration."""
+        """Return the handler classes of an event class or name, in order of registration.
+
+        The handlers of a base class come after those of the class itself.
+        """
         return [entry.handler for entry in self.handler_entries(event_type)]
 
     def handler_entries(self, event_type: type | str) -> Iterator[HandlerEntry]:
-        """Give the handlers of an event type with their names, in order of registration."""
-        yield from self._handlers.get(event_type, ())
+        """Return the handlers of an event class or name, with their names, in the same order."""
+        if isinstance(event_type, str):
+            return iter(self._name_handlers.get(event_type, ()))
+        event_types = map(event_type_of, event_type.__mro__)
+        found = chain.from_iterable(self._class_handlers.get(each, ()) for each in event_types)
+        return iter(dict.fromkeys(found))
 
     def handler_classes(self) -> list[type[Any]]:
-        """Give every handler class once, in order of registration."""
-        entries = (entry for entries in self._handlers.values() for entry in entries)
-        return list(dict.fromkeys(entry.handler for entry in entries))
+        """Return every handler class once."""
+        lists = chain(self._class_handlers.values(), self._name_handlers.values())
+        return list(dict.fromkeys(entry.handler for entry in chain.from_iterable(lists)))
 
     def register(self, event_class: type) -> None:
         """Make an event class known by its event type; refuse a name that another class has."""
@@ -89,7 +102,11 @@ class EventRegistry:
         self._classes[event_type] = event_class
 
     def event_class(self, event_type: str) -> type:
-        """Give the class of an event type."""
+        """Return the class of an event type: one that is registered, or a subclass of one."""
+        if event_type not in self._classes:
+            for subclass in _subclasses(list(self._classes.values())):
+                if event_type_of(subclass) == event_type:
+                    self.register(subclass)
         try:
             return self._classes[event_type]
         except KeyError:
@@ -154,6 +171,12 @@ def check_event_class(event_class: type) -> None:
             )
     event_version_of(event_class)
     event_codec(event_class)
+
+
+def _subclasses(classes: Iterable[type]) -> Iterator[type]:
+    for each in classes:
+        yield from each.__subclasses__()
+        yield from _subclasses(each.__subclasses__())
 
 
 def _shown(event_type: type | str) -> str:

@@ -37,6 +37,11 @@ class DoorOpened(DomainEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GateOpened(DoorOpened):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
 class DoorClosed(DomainEvent):
     pass
 
@@ -129,6 +134,39 @@ def test_handlers_come_in_order_of_registration(registry: EventRegistry) -> None
     registry.handles(DoorClosed)(Ring)
     assert registry.get_handlers_for(DoorOpened) == [Ring, Greet]
     assert registry.get_handlers_for(DoorClosed) == [Greet, Ring]
+
+
+@pytest.mark.requirement("B3")
+def test_a_handler_of_a_class_handles_its_subclasses_too(registry: EventRegistry) -> None:
+    registry.handles(DoorOpened)(Greet)
+    registry.handles(GateOpened)(Ring)
+    registry.handles(GateOpened)(Greet)
+    assert registry.get_handlers_for(GateOpened) == [Ring, Greet]
+    assert registry.get_handlers_for(DoorOpened) == [Greet]
+
+
+def test_a_subclass_of_a_class_that_is_handled_is_known(registry: EventRegistry) -> None:
+    registry.handles(DomainEvent)(Ring)
+    assert registry.event_class("GateOpened") is GateOpened
+    assert registry.get_handlers_for(GateOpened) == [Ring]
+    with pytest.raises(UnknownEventTypeError):
+        registry.event_class("GatePainted")
+
+
+def test_two_subclasses_of_one_name_are_refused(registry: EventRegistry) -> None:
+    registry.handles(DoorOpened)(Ring)
+    twin = type("GateOpened", (DoorOpened,), {"__module__": "elsewhere"})
+    with pytest.raises(EventDefinitionError, match="two classes are called 'GateOpened'"):
+        registry.event_class("GateOpened")
+    del twin
+
+
+def test_a_class_that_is_imported_anew_keeps_its_handlers(registry: EventRegistry) -> None:
+    """As when the module of the events is reloaded, and that of the handlers is not."""
+    registry.handles(DoorOpened)(Ring)
+    anew: type = type("DoorOpened", (DomainEvent,), {"__module__": __name__})
+    registry.register(anew)
+    assert registry.get_handlers_for(anew) == [Ring]
 
 
 @pytest.mark.requirement("B3")

@@ -79,7 +79,7 @@ def add(registry: EventRegistry, handler: Any, event: type | str = OrderPlaced) 
         def __new__(cls) -> Any:
             return handler
 
-    Handler.__qualname__ = f"{type(handler).__name__}{len(registry._handlers)}"
+    Handler.__qualname__ = f"{type(handler).__name__}{len(registry.handler_classes())}"
     registry.handles(event, name=f"shop.{type(handler).__name__}")(Handler)
     return Handler
 
