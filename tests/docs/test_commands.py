@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import MetaData, create_engine, make_url
 
 from postroom import Outbox, OutboxRecord
-from postroom.publishers.rabbitmq.amqp.address import Address
+from postroom.publishers.rabbitmq.amqp.address import parse
 from tests.docs.pages import PAGES, Command, commands, name, snippets
 from tests.support.command import SCRIPT
 from tests.support.program import Program
@@ -77,5 +77,5 @@ def in_the_docs(printed: str, database_url: str, rabbitmq_url: str) -> str:
     port = f":{database.port}" if database.port else ""
     here = f"database `{database.database}` at {database.host}{port}"
     printed = printed.replace(here, "database `shop` at db:5432")
-    printed = printed.replace(str(Address.parse(rabbitmq_url)), "mq:5672/shop")
+    printed = printed.replace(str(parse(rabbitmq_url)[0]), "mq:5672/shop")
     return MOMENT.sub("2026-01-31T12:00:00.000Z", printed)

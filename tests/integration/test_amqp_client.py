@@ -8,9 +8,8 @@ import pytest
 from pamqp import commands, header
 from yarl import URL
 
-from postroom.publishers.rabbitmq.amqp.address import Address
+from postroom.publishers.rabbitmq.amqp.cluster import Cluster
 from postroom.publishers.rabbitmq.amqp.confirms import ConfirmChannel
-from postroom.publishers.rabbitmq.amqp.connect import connect
 from postroom.publishers.rabbitmq.amqp.connection import Connection
 from postroom.publishers.rabbitmq.amqp.errors import (
     ClosedError,
@@ -27,7 +26,7 @@ WITHIN = 10
 
 @pytest.fixture
 async def connection(rabbitmq_url: str) -> AsyncIterator[Connection]:
-    connection = await connect(Address.parse(rabbitmq_url))
+    connection = await Cluster(rabbitmq_url).connect()
     yield connection
     await connection.close()
 
@@ -109,6 +108,6 @@ async def test_what_amqp_cannot_hold_is_an_error_that_leaves_nothing_behind(
 async def test_a_wrong_password_is_refused_in_one_line_without_it(rabbitmq_url: str) -> None:
     url = str(URL(rabbitmq_url).with_password("hunter2"))
     with pytest.raises(ConnectError, match="refused the login of `guest`") as caught:
-        await connect(Address.parse(url))
+        await Cluster(url).connect()
     assert "hunter2" not in str(caught.value)
     assert "\n" not in str(caught.value)

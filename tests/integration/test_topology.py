@@ -215,7 +215,7 @@ async def test_all_that_clashes_is_named_in_one_error_and_nothing_is_changed(
         assert clash in text
     assert "inequivalent arg 'x-max-length'" in text
     assert f"`{name}.new`" not in text.replace(f"x-dead-letter-exchange' of value '{name}.new'", "")
-    assert str(publisher.address) in text
+    assert str(publisher.cluster) in text
     assert "guest" not in text
     assert "Change the topology, or what is on the broker" in text
     assert broker.waiting(f"{name}.plain") == 1

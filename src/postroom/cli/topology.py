@@ -13,14 +13,14 @@ from postroom.relay.relay import OutboxRelay
 
 if TYPE_CHECKING:
     from postroom.publishers.rabbitmq import Topology
-    from postroom.publishers.rabbitmq.amqp.address import Address
+    from postroom.publishers.rabbitmq.amqp.cluster import Cluster
 
 
 class Found(NamedTuple):
     """A topology, and the broker that it is for."""
 
     topology: "Topology"
-    address: "Address"
+    cluster: "Cluster"
 
 
 async def topology_of(settings: WorkerSettings, target: str | None, broker: str | None) -> Found:
@@ -30,22 +30,22 @@ async def topology_of(settings: WorkerSettings, target: str | None, broker: str 
     """
     try:
         from postroom.publishers.rabbitmq import Exchange, RabbitMQPublisher, Topology
-        from postroom.publishers.rabbitmq.outages import address_of
+        from postroom.publishers.rabbitmq.outages import cluster_of
     except ModuleNotFoundError as error:
         raise missing_extra(error) or error from error
     try:
-        address = address_of(settings.broker)
+        cluster = cluster_of(settings.broker)
     except ConfigurationError as error:
         raise CommandError(str(error)) from error
     if target is None:
-        return Found(Topology(exchanges=[Exchange(settings.exchange)]), address)
+        return Found(Topology(exchanges=[Exchange(settings.exchange)]), cluster)
     found: Topology | OutboxRelay = await load(target, Topology, OutboxRelay)
     if isinstance(found, Topology):
-        return Found(found, address)
+        return Found(found, cluster)
     publisher = found.publisher
     if not isinstance(publisher, RabbitMQPublisher) or publisher.topology is None:
         raise CommandError(f"the publisher of {target} has no topology. Give it one: topology=…")
-    return Found(publisher.topology, publisher.address if broker is None else address)
+    return Found(publisher.topology, publisher.cluster if broker is None else cluster)
 
 
 async def apply_topology(found: Found) -> None:
@@ -53,7 +53,7 @@ async def apply_topology(found: Found) -> None:
     from postroom.publishers.rabbitmq.declare import apply
 
     try:
-        await apply(found.address, found.topology)
+        await apply(found.cluster, found.topology)
     except (OutageError, ConfigurationError) as error:
         raise CommandError(str(error), Exit.BROKER) from error
 
@@ -61,7 +61,7 @@ async def apply_topology(found: Found) -> None:
 def tree(found: Found, *, applied: bool) -> Tree:
     """Draw a topology."""
     state = "declared on" if applied else "for"
-    root = Tree(f"Topology {state} RabbitMQ at {escape(str(found.address))}")
+    root = Tree(f"Topology {state} RabbitMQ at {escape(str(found.cluster))}")
     for line in found.topology.describe():
         if line.startswith(" "):
             root.children[-1].add(escape(line.strip()))

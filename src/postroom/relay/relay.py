@@ -30,7 +30,7 @@ from postroom.wakeup.notifier import CHANNEL
 
 logger = logging.getLogger("postroom.relay")
 
-OPEN_WITHIN = 8.0
+OPEN_WITHIN = 30.0
 """Seconds for a publisher to connect."""
 CLOSE_WITHIN = 10.0
 """Seconds for a publisher to close, and for the connections to the database."""

@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
 from postroom.errors import ConfigurationError
-from postroom.publishers.rabbitmq.amqp.address import Address
-from postroom.publishers.rabbitmq.amqp.connect import connect
+from postroom.publishers.rabbitmq.amqp.cluster import Cluster
 from postroom.publishers.rabbitmq.amqp.errors import ClosedError, EncodeError, ReplyCode
 from postroom.publishers.rabbitmq.amqp.inquiry import Inquiry
 from postroom.publishers.rabbitmq.outages import client_errors
@@ -73,10 +72,10 @@ def _steps(inquiry: Inquiry, topology: Topology) -> Iterator[Step]:
             )
 
 
-async def apply(address: Address, topology: Topology) -> None:
+async def apply(cluster: Cluster, topology: Topology) -> None:
     """Connect and declare a topology. Raises ConfigurationError and OutageError."""
-    with client_errors(address):
-        connection = await connect(address)
+    with client_errors(cluster):
+        connection = await cluster.connect()
         try:
             async with Inquiry(connection) as inquiry:
                 await declare(inquiry, topology)

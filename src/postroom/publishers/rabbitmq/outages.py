@@ -1,10 +1,11 @@
 """What the AMQP client raises, as postroom's own errors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 
 from postroom.errors import ConfigurationError, ConnectionLostError, OutageError
-from postroom.publishers.rabbitmq.amqp.address import Address
+from postroom.publishers.rabbitmq.amqp.cluster import CONNECT_WITHIN, Cluster
 from postroom.publishers.rabbitmq.amqp.errors import (
     AddressError,
     AmqpError,
@@ -13,36 +14,41 @@ from postroom.publishers.rabbitmq.amqp.errors import (
 )
 
 
-def address_of(url: str) -> Address:
-    """Read the URL of a broker. Raises ConfigurationError, without the password."""
+def cluster_of(urls: str | Sequence[str], within: timedelta = CONNECT_WITHIN) -> Cluster:
+    """Read the URL or URLs of a broker. Raises ConfigurationError, without a password."""
+    if within <= timedelta():
+        raise ConfigurationError("connect_within must be greater than zero.")
     try:
-        return Address.parse(url)
+        return Cluster(urls, within=within)
     except AddressError as error:
         raise ConfigurationError(str(error)) from None
 
 
 @contextmanager
-def client_errors(address: Address) -> Iterator[None]:
-    """Raise errors of the client as ConfigurationError, OutageError or ConnectionLostError."""
+def client_errors(where: object) -> Iterator[None]:
+    """Raise errors of the client as ConfigurationError, OutageError or ConnectionLostError.
+
+    `where` is, as text, the host or the hosts.
+    """
     try:
         yield
     except AddressError as error:
         raise ConfigurationError(str(error)) from error
     except ClosedError as error:
-        raise connection_lost(address, error) from error
+        raise connection_lost(where, error) from error
     except AmqpError as error:
         raise OutageError(str(error)) from error
 
 
-def loss(address: Address, error: ClosedError) -> str:
+def loss(where: object, error: ClosedError) -> str:
     """Say that the connection was lost, and why."""
-    return f"the connection to RabbitMQ at {address} was lost: {error.reason}"
+    return f"the connection to RabbitMQ at {where} was lost: {error.reason}"
 
 
-def connection_lost(address: Address, error: ClosedError) -> OutageError:
+def connection_lost(where: object, error: ClosedError) -> OutageError:
     """Return the error for a lost connection.
 
     A record may be the cause, unless the broker stops or an administrator closed the connection.
     """
     kind = OutageError if error.code == ReplyCode.CONNECTION_FORCED else ConnectionLostError
-    return kind(loss(address, error))
+    return kind(loss(where, error))

@@ -10,14 +10,14 @@ from uuid import UUID
 from postroom.errors import OutageError
 from postroom.publishers.base import DELIVERED, Outage, OutageWatcher, Outcome, Refused
 from postroom.publishers.rabbitmq.amqp.address import Address
-from postroom.publishers.rabbitmq.amqp.connect import connect
+from postroom.publishers.rabbitmq.amqp.cluster import CONNECT_WITHIN
 from postroom.publishers.rabbitmq.amqp.connection import Connection
 from postroom.publishers.rabbitmq.amqp.errors import EncodeError
 from postroom.publishers.rabbitmq.amqp.frames import Message
 from postroom.publishers.rabbitmq.amqp.inquiry import Inquiry
 from postroom.publishers.rabbitmq.declare import declare
 from postroom.publishers.rabbitmq.message import cloud_event, plain_message
-from postroom.publishers.rabbitmq.outages import address_of, client_errors, loss
+from postroom.publishers.rabbitmq.outages import client_errors, cluster_of, loss
 from postroom.publishers.rabbitmq.parcel import Name, Parcel, is_answer, undeliverable
 from postroom.publishers.rabbitmq.routing import Destination, Routes, Routing
 from postroom.publishers.rabbitmq.sender import Doubtful, Sender
@@ -33,12 +33,14 @@ REMEMBERED: Final = 10_000
 class RabbitMQPublisher:
     """Delivers records to exchanges of RabbitMQ, and waits for the broker to confirm each.
 
-    - `url`: `amqp://user:password@host:5672/vhost`, or `amqps://` for TLS
+    - `url`: `amqp://user:password@host:5672/vhost`, or `amqps://` for TLS; several hosts as
+      `host1,host2`, or several URLs
     - `exchange`: where records go; the routing key is their event type
     - `routes`: other places, by event type or pattern; several for one type if need be
     - `topology`: what to declare on connecting. Without one the exchange has to be there
     - `cloud_events`: the source to name, for messages that are CloudEvents 1.0 (binary mode) too
     - `confirm_within`: how long the broker may take to confirm a message
+    - `connect_within`: how long a host may take to let us in, before the next one is tried
     """
 
     max_batch: Final = 500
@@ -46,15 +48,16 @@ class RabbitMQPublisher:
 
     def __init__(
         self,
-        url: str,
+        url: str | Sequence[str],
         *,
         exchange: str,
         routes: Routes | None = None,
         topology: Topology | None = None,
         cloud_events: str | None = None,
         confirm_within: timedelta = timedelta(seconds=30),
+        connect_within: timedelta = CONNECT_WITHIN,
     ) -> None:
-        self.address = address_of(url)
+        self.cluster = cluster_of(url, connect_within)
         self.exchange = exchange
         self.topology = topology
         self._routing = Routing(exchange, routes or {})
@@ -70,13 +73,16 @@ class RabbitMQPublisher:
         self._arrived: dict[UUID, set[Destination]] = {}
 
     def __str__(self) -> str:
-        return f"RabbitMQ at {self.address}, exchange {self.exchange or '(default)'}"
+        where: object = self.cluster
+        if self._sender is not None and self._sender.connection.lost is None:
+            where = self._sender.connection.address
+        return f"RabbitMQ at {where}, exchange {self.exchange or '(default)'}"
 
     async def open(self) -> None:
         """Connect, unless it is; declare the topology, or see that the exchange is there."""
         if self._sender is None or self._sender.connection.lost is not None:
             await self.close()
-            with client_errors(self.address):
+            with client_errors(self.cluster):
                 self._sender = await self._connect()
         sender = self._sender
         with client_errors(sender.connection.address):
@@ -121,7 +127,9 @@ class RabbitMQPublisher:
     # -- connecting
 
     async def _connect(self) -> Sender:
-        connection = await connect(self.address)
+        connection = await self.cluster.connect()
+        if len(self.cluster.addresses) > 1:
+            logger.info("postroom: connected to RabbitMQ at %s", connection.address)
         connection.changed = partial(self._report, connection)
         return Sender(
             connection,
@@ -134,11 +142,11 @@ class RabbitMQPublisher:
         if self.topology is not None:
             await declare(inquiry, self.topology)
         if not await inquiry.exists(self.exchange):
-            raise OutageError(_missing(self.exchange, self.address))
+            raise OutageError(_missing(self.exchange, inquiry.connection.address))
         for exchange in self._routing.exchanges():
             if not await inquiry.exists(exchange):
                 self._doubtful.add(exchange)
-                missing = _missing(exchange, self.address)
+                missing = _missing(exchange, inquiry.connection.address)
                 logger.warning("postroom: what goes there has to wait: %s", missing)
 
     def _report(self, connection: Connection) -> None:
@@ -146,7 +154,7 @@ class RabbitMQPublisher:
         if self._sender is None or connection is not self._sender.connection:
             return
         if connection.lost is not None:
-            self._watcher(Outage(loss(self.address, connection.lost)))
+            self._watcher(Outage(loss(connection.address, connection.lost)))
         elif connection.blocked is not None:
             self._watcher(Outage(str(connection.blocked_error())))
         else:
@@ -190,7 +198,7 @@ class RabbitMQPublisher:
         if self._sender is not None:
             await self._sender.deliver(parcels)
         elif unanswered(parcels):
-            raise OutageError(f"not connected to RabbitMQ at {self.address}")
+            raise OutageError(f"not connected to RabbitMQ at {self.cluster}")
 
     # -- what came of it
 

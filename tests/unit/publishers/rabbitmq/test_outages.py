@@ -4,7 +4,7 @@ import pytest
 
 from postroom.errors import ConfigurationError, ConnectionLostError, OutageError
 from postroom.publishers.rabbitmq import RabbitMQPublisher
-from postroom.publishers.rabbitmq.amqp.address import Address
+from postroom.publishers.rabbitmq.amqp.address import parse
 from postroom.publishers.rabbitmq.amqp.errors import (
     AddressError,
     AmqpError,
@@ -15,7 +15,7 @@ from postroom.publishers.rabbitmq.amqp.errors import (
 from postroom.publishers.rabbitmq.outages import client_errors
 
 SECRET = "s3cr3t-9"
-ADDRESS = Address.parse(f"amqp://ann:{SECRET}@mq/shop")
+(ADDRESS,) = parse(f"amqp://ann:{SECRET}@mq/shop")
 
 
 @pytest.mark.parametrize(

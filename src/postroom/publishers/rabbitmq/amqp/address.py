@@ -1,21 +1,29 @@
-"""Where a broker is, and who asks: an AMQP URL taken apart, and shown without its password."""
+"""Where a broker is, and who asks: AMQP URLs taken apart, and shown without passwords."""
 
+import re
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from postroom.publishers.rabbitmq.amqp.errors import AddressError
 
-PORTS = {"amqp": 5672, "amqps": 5671}
-SHAPE = "amqp://user:password@host:5672/vhost, or amqps:// for TLS"
-CERTIFICATES = {"cafile", "capath", "certfile", "keyfile"}
-OPTIONS = {*CERTIFICATES, "no_verify_ssl", "heartbeat", "name"}
-HEARTBEAT = 10
+PORTS: Final = {"amqp": 5672, "amqps": 5671}
+SHAPE: Final = "amqp://user:password@host:5672/vhost, or amqps:// for TLS"
+URL: Final = re.compile(r"([a-z]*)://([^/?#]*)(.*)", re.DOTALL)
+"""Scheme, authority, and the rest: urlsplit takes several hosts for one."""
+HOST: Final = re.compile(
+    r"(?:\[(?P<ipv6>[\w.%]*:[\w.:%]*)\]|(?P<name>[^\[\]:;\s]*))(?::(?P<port>\d{0,5}))?", re.ASCII
+)
+CERTIFICATES: Final = {"cafile", "capath", "certfile", "keyfile"}
+OPTIONS: Final = {*CERTIFICATES, "no_verify_ssl", "heartbeat", "name"}
+HEARTBEAT: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A broker's address. As text it has no password."""
+    """The address of one host. As text it has no password."""
 
     host: str
     port: int
@@ -33,28 +41,6 @@ class Address:
         host = f"[{self.host}]" if ":" in self.host else self.host
         vhost = "" if self.vhost == "/" else quote(self.vhost, safe="")
         return f"{host}:{self.port}/{vhost}"
-
-    @classmethod
-    def parse(cls, url: str) -> "Address":
-        """Read a URL as RabbitMQ's clients do. Raises AddressError, without the password."""
-        parts = _split(url)
-        options = dict(parse_qsl(parts.query, keep_blank_values=True))
-        if unknown := sorted(options.keys() - OPTIONS):
-            raise AddressError(
-                f"the broker's URL has an option {unknown[0]!r}. It knows"
-                f" {', '.join(sorted(OPTIONS))}."
-            )
-        return cls(
-            host=parts.hostname or "localhost",
-            port=parts.port or PORTS[parts.scheme],
-            user=unquote(parts.username or "guest"),
-            password="guest" if parts.password is None else unquote(parts.password),
-            vhost=unquote(parts.path[1:]) or "/",
-            tls=parts.scheme == "amqps",
-            heartbeat=_seconds(options.get("heartbeat", str(HEARTBEAT))),
-            name=options.get("name", "postroom"),
-            options=options,
-        )
 
     def tls_context(self) -> ssl.SSLContext | None:
         """Make what a TLS connection is checked with; None for a plain one."""
@@ -75,26 +61,87 @@ class Address:
         return context
 
 
-def _split(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port  # raises if it is no number
-    except ValueError:
-        raise AddressError(f"the broker's URL cannot be read. Its form is {SHAPE}.") from None
-    if parts.scheme not in PORTS:
-        scheme = f"begins with {parts.scheme!r}" if parts.scheme else "has no scheme"
-        raise AddressError(f"the broker's URL {scheme}. Its form is {SHAPE}.")
-    if parts.fragment or "@" in parts.path + parts.query:
+def parse(urls: str | Sequence[str]) -> tuple[Address, ...]:
+    """Read URLs as RabbitMQ's clients do: an address for each host. Raises AddressError."""
+    given: Sequence[Any] = urls if isinstance(urls, list | tuple) else [urls]
+    if not given:
+        raise AddressError(f"there is no URL of a broker. Its form is {SHAPE}.")
+    return tuple(address for url in given for address in _parse(url))
+
+
+def _parse(url: str) -> list[Address]:
+    """Read one URL. An error shows no part of it that may be a password."""
+    scheme, authority, rest = _split(url)
+    parts = urlsplit(f"{scheme}://host{rest}")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if unknown := sorted(options.keys() - OPTIONS):
         raise AddressError(
-            "the broker's URL has a character in its user or password that has to be written"
-            " otherwise: %2F for /, %3F for ?, %23 for #, %40 for @."
+            f"the broker's URL has an option {unknown[0]!r}. It knows {', '.join(sorted(OPTIONS))}."
         )
     if "/" in parts.path[1:]:
         raise AddressError(
             "the broker's URL has more than one / in its path, which is the name of a vhost."
             " Write %2F for a / that is part of it."
         )
-    return parts
+    login, _, hosts = authority.rpartition("@")
+    user, colon, password = login.partition(":")
+    return [
+        Address(
+            host=host,
+            port=port or PORTS[scheme],
+            user=unquote(user or "guest"),
+            password=unquote(password) if colon else "guest",
+            vhost=unquote(parts.path[1:]) or "/",
+            tls=scheme == "amqps",
+            heartbeat=_seconds(options.get("heartbeat", str(HEARTBEAT))),
+            name=options.get("name", "postroom"),
+            options=options,
+        )
+        for host, port in _hosts(hosts)
+    ]
+
+
+def _split(url: str) -> tuple[str, str, str]:
+    """Return scheme, authority, and the rest of a URL."""
+    if not isinstance(url, str):
+        raise AddressError(f"the broker's URL is of type {type(url).__name__}. Give it as a text.")
+    found = URL.fullmatch(url)
+    if found is None or found[1] not in PORTS:
+        begins = f"begins with {found[1]!r}" if found and found[1] else "has no scheme"
+        raise AddressError(f"the broker's URL {begins}. Its form is {SHAPE}.")
+    scheme, authority, rest = found.groups()
+    if "://" in rest:
+        raise AddressError(
+            "the broker's URL has a second URL in it. Several hosts are written host1,host2; or"
+            " give a list of URLs."
+        )
+    if "#" in rest or "@" in rest:
+        raise AddressError(
+            "the broker's URL has a character in its user or password that has to be written"
+            " otherwise: %2F for /, %3F for ?, %23 for #, %40 for @."
+        )
+    return scheme, authority, rest
+
+
+def _hosts(text: str) -> list[tuple[str, int | None]]:
+    """Read hosts with or without a port: `a`, `a,b:5673`, `[::1]:5672`; none is localhost."""
+    return [_host(each) for each in text.split(",")] if text else [("localhost", None)]
+
+
+def _host(text: str) -> tuple[str, int | None]:
+    found = HOST.fullmatch(text)
+    port = int(found["port"] or 0) if found else 0
+    if found is None or port > 65535:
+        raise AddressError(
+            "the broker's URL has a host or a port that cannot be read: ports are numbers up to"
+            f" 65535, and an IPv6 address is in brackets. Its form is {SHAPE}."
+        )
+    host = found["ipv6"] or found["name"]
+    if not host:
+        raise AddressError(
+            "the broker's URL has a host without a name. Several hosts are written host1,host2."
+        )
+    return unquote(host), port or None
 
 
 def _seconds(text: str) -> int:

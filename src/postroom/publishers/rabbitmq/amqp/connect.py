@@ -1,10 +1,10 @@
-"""Opens a connection to a broker, or says why there is none and what to check."""
+"""Opens a connection to a host of a broker, or says why there is none and what to check."""
 
 import asyncio
 from typing import Any, Final
 
 from postroom.publishers.rabbitmq.amqp.address import Address
-from postroom.publishers.rabbitmq.amqp.connection import ANSWER_WITHIN, Connection
+from postroom.publishers.rabbitmq.amqp.connection import Connection
 from postroom.publishers.rabbitmq.amqp.errors import (
     ClosedError,
     ConnectError,
@@ -16,16 +16,19 @@ NEXT_ADDRESS: Final = 0.25
 """Seconds after which the next IP address of a host name is tried as well."""
 
 
-async def connect(address: Address) -> Connection:
-    """Connect and log in. Raises ConnectError, which says what to check, and AddressError."""
+async def connect(address: Address, *, within: float) -> Connection:
+    """Connect to a host and log in, in so many seconds.
+
+    Raises ConnectError, which says what to check, and AddressError.
+    """
     connection = Connection(address)
     try:
-        async with asyncio.timeout(ANSWER_WITHIN):
+        async with asyncio.timeout(within):
             await _reach(connection)
             await connection.log_in()
     except BaseException as error:
         connection.abort()
-        if (failure := _failure(address, error)) is None:
+        if (failure := _failure(address, error, within)) is None:
             raise
         raise failure from error
     return connection
@@ -42,11 +45,11 @@ async def _reach(connection: Connection) -> None:
     )
 
 
-def _failure(address: Address, error: BaseException) -> ConnectError | None:
+def _failure(address: Address, error: BaseException, within: float) -> ConnectError | None:
     """Say why a connection could not be opened; None for an error of another kind."""
     match error:
         case TimeoutError():
-            text = f"RabbitMQ at {address} did not answer within {ANSWER_WITHIN:.0f} s"
+            text = f"RabbitMQ at {address} did not answer within {within:g} s"
         case OSError() | UnicodeError():  # the latter for a host that cannot be a name
             text = f"cannot reach RabbitMQ at {address}: {one_line(error)}"
         case ClosedError():
