@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Final
 
 from postroom.errors import CaptureError, EventDefinitionError, PayloadError
-from postroom.events.codec import Codec, Unfit, codec_for
+from postroom.events.codec import Codec, Unfit, check_nesting, codec_for
 from postroom.events.envelope import VERSION, check_names, own_fields, with_version
 from postroom.events.event import Event, UntypedEvent
 from postroom.events.options import EventOptions, event_type_of, field_names
@@ -17,9 +17,11 @@ to_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separator
 def encode_event(event: Event) -> dict[str, Any]:
     """Turn an event into what JSON can hold, or say which field cannot be."""
     try:
-        return _untyped(event) if isinstance(event, UntypedEvent) else _typed(event)
+        document = _untyped(event) if isinstance(event, UntypedEvent) else _typed(event)
+        check_nesting(document)
     except Unfit as unfit:
         raise CaptureError(f"cannot capture {_name(event)}: {explain(unfit)}") from unfit
+    return document
 
 
 def decode_event(event_class: type, document: Mapping[str, Any]) -> Any:

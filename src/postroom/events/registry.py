@@ -1,7 +1,6 @@
 """Who handles what, which class an event type is, and how old payloads become new ones."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeVar
@@ -141,7 +140,6 @@ class EventRegistry:
                 f"a payload of {name} is of version {version!r}, and this code knows 1 to"
                 f" {current}. {remedy}."
             )
-        document = dict(document) if version == current else deepcopy(dict(document))
         for step in range(version, current):
             document = self._step(event_class, document, step)
         return document

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -41,8 +42,9 @@ def deserialize_event(
 
 
 def _document(event_type: str, payload: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Read a payload. Upcasters may change what this returns."""
     try:
-        document = json.loads(payload) if isinstance(payload, str | bytes) else payload
+        document = json.loads(payload) if isinstance(payload, str | bytes) else deepcopy(payload)
     except (ValueError, RecursionError) as error:
         raise PayloadError(f"the payload of {event_type} is not JSON: {error}") from error
     if not isinstance(document, Mapping):

@@ -3,7 +3,18 @@
 from postroom.events.codec.compiler import check_json, codec_for
 from postroom.events.codec.contract import Codec, Json
 from postroom.events.codec.naming import Case, json_name
+from postroom.events.codec.nesting import check_nesting
 from postroom.events.codec.sameness import same
 from postroom.events.codec.unfit import Unfit
 
-__all__ = ["Case", "Codec", "Json", "Unfit", "check_json", "codec_for", "json_name", "same"]
+__all__ = [
+    "Case",
+    "Codec",
+    "Json",
+    "Unfit",
+    "check_json",
+    "check_nesting",
+    "codec_for",
+    "json_name",
+    "same",
+]

@@ -12,6 +12,7 @@ from postroom.events.codec.contract import ALL_SHAPES, Codec
 from postroom.events.codec.hints import plain, refusal
 from postroom.events.codec.models import model
 from postroom.events.codec.naming import Case, json_names
+from postroom.events.codec.nesting import check_nesting
 from postroom.events.codec.scalars import scalar
 from postroom.events.codec.unfit import Unfit
 from postroom.events.codec.unions import is_union, union
@@ -28,9 +29,10 @@ def codec_for(tp: Any, *, case: Case = "snake", rename: Mapping[str, str] = _NO_
     return _compiled(plain(tp), case, tuple(sorted(rename.items())))
 
 
-def check_json(value: Any) -> None:
-    """Raise `Unfit` unless the value is made of what JSON gives back as it is."""
-    codec_for(Any).encode(value)
+def check_json(document: Mapping[str, Any]) -> None:
+    """Raise `Unfit` unless the document is made of what JSON gives back as it is."""
+    codec_for(dict[str, Any]).encode(document)
+    check_nesting(document)
 
 
 @lru_cache(maxsize=1024)
