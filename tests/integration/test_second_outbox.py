@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, MetaData, select, text
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from postroom import (
     CaptureError,
@@ -199,6 +199,44 @@ def test_each_outbox_captures_its_own_sessions(database: Engine) -> None:
         session.commit()
         assert names(session, OutboxRecord) == ["AccountOpened"]
         assert names(session, WatchRecord) == ["AccountOpened"]
+
+
+def test_two_outboxes_cannot_capture_one_maker() -> None:
+    maker, async_maker = sessionmaker(), async_sessionmaker()
+    for sessions in (maker, async_maker, scoped_session(maker)):
+        first.capture(sessions)
+        with pytest.raises(ConfigurationError, match=r"another outbox.*sessionmaker of its own"):
+            third.capture(sessions)
+
+
+def test_two_outboxes_cannot_capture_one_class_of_sessions() -> None:
+    class Base(Session):
+        pass
+
+    class Derived(Base):
+        pass
+
+    class Other(Session):
+        pass
+
+    first.capture(Derived)
+    third.capture(Other)
+    for sessions in (Base, Derived, sessionmaker(class_=Derived)):
+        with pytest.raises(ConfigurationError, match=r"another outbox"):
+            third.capture(sessions)
+
+
+def test_one_outbox_captures_a_maker_as_often_as_it_likes(database: Engine) -> None:
+    class Own(Session):
+        pass
+
+    sessions = sessionmaker(database, class_=Own)
+    for each in (sessions, sessions, Own, sessions):
+        first.capture(each)
+    with sessions() as session:
+        session.add(Account.open("Ann"))
+        session.commit()
+        assert names(session, OutboxRecord) == ["AccountOpened"]
 
 
 def test_a_record_class_can_be_mapped_once() -> None:

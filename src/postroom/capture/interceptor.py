@@ -2,10 +2,10 @@
 
 Where it looks, and why there:
 
-- `raise_event`, `add`: the aggregate is noted and marked dirty, for there might be no flush
+- `raise_event`, `add`: the aggregate is noted, and its state left as it is
 - before a flush: captures what was raised, in order of raising
 - after a flush: captures what waited for an id of the database's making, or was raised meanwhile
-- before a commit: captures what no flush has seen
+- before a savepoint and before a commit: captures what no flush has seen
 - at the end of a transaction: if it committed, all is well, and a savepoint's captures become its
   parent's; if not, an aggregate that keeps its state gets its events back, in front of newer ones,
   and one whose state SQLAlchemy sets back loses them with it
@@ -20,9 +20,15 @@ from sqlalchemy import event, inspect
 from sqlalchemy.orm import InstanceState, ORMExecuteState, Session, SessionTransaction
 
 from postroom.capture.capture import CaptureSettings, capture, describe_for, settings_of
-from postroom.capture.targets import CaptureTarget, session_class
+from postroom.capture.targets import (
+    INTERCEPTOR,
+    CaptureTarget,
+    Interceptor,
+    interceptors_of,
+    session_class,
+)
 from postroom.capture.tracker import Captured, Raised, tracker_of
-from postroom.errors import CaptureError, CaptureWarning
+from postroom.errors import CaptureError, CaptureWarning, ConfigurationError
 from postroom.events.aggregate import AggregateRoot
 from postroom.events.codec import Unfit
 from postroom.events.description import Description, id_text, key_text, type_text
@@ -36,12 +42,17 @@ class DomainEventOutboxInterceptor:
         self._settings = settings
 
     def install(self, sessions: CaptureTarget) -> None:
-        """Listen to all sessions of a maker, or of a class."""
+        """Listen to all sessions of a maker, or of a class. Twice is once."""
         target = session_class(sessions)
-        event.listen(target, "after_transaction_create", _start_tracking)
+        for other in interceptors_of(target):
+            self._check_same_outbox(other, target)
+        if hasattr(target, INTERCEPTOR):
+            return
+        setattr(target, INTERCEPTOR, self)
+        event.listen(target, "after_transaction_create", self._transaction_created)
         event.listen(target, "after_attach", _note_attached)
-        event.listen(target, "before_flush", self._before_flush)
-        event.listen(target, "after_flush_postexec", self._after_flush)
+        event.listen(target, "before_flush", self._sweep_at_flush)
+        event.listen(target, "after_flush_postexec", self._sweep_at_flush)
         event.listen(target, "before_commit", self.sweep)
         event.listen(target, "after_commit", _note_commit)
         event.listen(target, "after_transaction_end", _settle)
@@ -60,13 +71,22 @@ class DomainEventOutboxInterceptor:
         # Fewer than are waiting, if the rest of them wait for an id.
         tracker.take(session, list(map(Captured, waiting, records)))
 
-    def _before_flush(self, session: Session, *_: Any) -> None:
+    def _sweep_at_flush(self, session: Session, *_: Any) -> None:
         self.sweep(session)
-        tracker_of(session).flushing = True
 
-    def _after_flush(self, session: Session, _: Any) -> None:
-        tracker_of(session).flushing = False
-        self.sweep(session)
+    def _transaction_created(self, session: Session, transaction: SessionTransaction) -> None:
+        tracker_of(session)
+        if transaction.nested:  # the current transaction is still the one around it
+            self.sweep(session)
+
+    def _check_same_outbox(self, other: Interceptor, target: type[Session]) -> None:
+        if not isinstance(other, DomainEventOutboxInterceptor) or other._settings is self._settings:
+            return
+        if (other._settings or settings_of()) is not (self._settings or settings_of()):
+            raise ConfigurationError(
+                f"sessions of {target.__name__} are captured by another outbox already: an event"
+                " is saved in one. Give each outbox a sessionmaker of its own."
+            )
 
 
 def _described(waiting: Iterable[Raised], settings: CaptureSettings) -> Iterator[Description]:
@@ -97,10 +117,6 @@ def _identity(aggregate: AggregateRoot) -> str | None:
     if None in parts:
         return None
     return parts[0] if len(parts) == 1 else json.dumps(parts)
-
-
-def _start_tracking(session: Session, _: SessionTransaction) -> None:
-    tracker_of(session)
 
 
 def _note_attached(session: Session, instance: object) -> None:

@@ -1,11 +1,13 @@
 """Which sessions an interceptor listens to, and their methods that drop events."""
 
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker
-from sqlalchemy.orm import Session, scoped_session, sessionmaker
+from sqlalchemy.orm import InstanceState, Session, scoped_session, sessionmaker
+from sqlalchemy.orm.attributes import instance_state
 
 from postroom.errors import CaptureWarning, ConfigurationError
 from postroom.events.aggregate import AggregateRoot
@@ -19,36 +21,84 @@ CaptureTarget = (
     | type[Session]
     | type[AsyncSession]
 )
+INTERCEPTOR = "_postroom_interceptor"
+"""The attribute of a class of sessions that holds its interceptor."""
+RAISE = "Raise them on what it returns"
+BEFORE = "took it out of the session before they were saved"
 
 
-class DroppingMethodsWarn(Session):
-    """A session that warns when a method of its own leaves events behind."""
+class Interceptor(Protocol):
+    """Captures the events of a session's aggregates."""
+
+    def sweep(self, session: Session) -> None:
+        """Capture what has been raised and not captured."""
+
+
+class CapturingSession(Session):
+    """A session that captures at each flush, and warns when a method leaves events behind."""
+
+    _postroom_closing = False
+
+    def flush(self, *objects: Any, **more: Any) -> None:
+        """Flush as ever; also if all there is to save is an event."""
+        interceptor: Interceptor | None = getattr(self, INTERCEPTOR, None)
+        if interceptor is not None:
+            interceptor.sweep(self)
+        super().flush(*objects, **more)
 
     def merge(self, instance: Any, **options: Any) -> Any:
-        """Merge as ever; the copy that is saved has the state of the instance, not its events."""
-        _warn_of_events(
-            instance, "merge() saves a copy without them. Raise them on what it returns"
-        )
+        """Merge as ever; the copies that are saved have the state of the instances, no events."""
+        _warn_of_events(_merged([instance], self), "merge() saves a copy without them. " + RAISE)
         return super().merge(instance, **options)
 
-    def merge_all(self, instances: Iterable[Any], **options: Any) -> Any:
-        """Merge several, with the same warning for each."""
-        given = list(instances)
-        for instance in given:
-            _warn_of_events(instance, "merge_all() saves a copy without them")
-        return super().merge_all(given, **options)
+    if TYPE_CHECKING or hasattr(Session, "merge_all"):  # SQLAlchemy 2.1
+
+        def merge_all(self, instances: Iterable[Any], **options: Any) -> Any:
+            """Merge several, with the same warning for each."""
+            given = list(instances)
+            reason = "merge_all() saves a copy without them. " + RAISE
+            _warn_of_events(_merged(given, self), reason)
+            return super().merge_all(given, **options)
 
     def bulk_save_objects(self, objects: Iterable[object], *options: Any, **more: Any) -> None:
         """Save rows as ever; the unit of work, and with it capture, does not see them."""
         given = list(objects)
-        for instance in given:
-            _warn_of_events(instance, "bulk_save_objects() saves rows, not aggregates")
+        _warn_of_events(given, "bulk_save_objects() saves rows, not aggregates")
         super().bulk_save_objects(given, *options, **more)
 
     def expunge(self, instance: object) -> None:
         """Expunge as ever; what is not in a session is not saved."""
-        _warn_of_events(instance, "expunge() took it out of the session before they were saved")
+        _warn_of_events(_expunged(instance, self), "expunge() " + BEFORE)
         super().expunge(instance)
+
+    def expunge_all(self) -> None:
+        """Expunge as ever; what is not in a session is not saved."""
+        if not self._postroom_closing:
+            _warn_of_events(self, "expunge_all() " + BEFORE)
+        super().expunge_all()
+
+    def close(self) -> None:
+        """Close as ever; what was not committed is not meant to be saved."""
+        with self._postroom_end():
+            super().close()
+
+    def reset(self) -> None:
+        """Reset as ever."""
+        with self._postroom_end():
+            super().reset()
+
+    def invalidate(self) -> None:
+        """Invalidate as ever."""
+        with self._postroom_end():
+            super().invalidate()
+
+    @contextmanager
+    def _postroom_end(self) -> Iterator[None]:
+        self._postroom_closing = True
+        try:
+            yield
+        finally:
+            self._postroom_closing = False
 
 
 def session_class(target: CaptureTarget) -> type[Session]:
@@ -60,15 +110,15 @@ def session_class(target: CaptureTarget) -> type[Session]:
         case scoped_session() | async_scoped_session():
             return session_class(target.session_factory)
         case sessionmaker():
-            target.class_ = _warning(target.class_)
+            target.class_ = _capturing(target.class_)
             return target.class_
         case async_sessionmaker():
             known = target.kw.get("sync_session_class") or target.class_.sync_session_class
-            own = _warning(known)
+            own = _capturing(known)
             target.configure(sync_session_class=own)
             return own
         case type() if issubclass(target, AsyncSession):
-            target.sync_session_class = _warning(target.sync_session_class)
+            target.sync_session_class = _capturing(target.sync_session_class)
             return target.sync_session_class
         case type() if issubclass(target, Session):
             return target
@@ -78,17 +128,49 @@ def session_class(target: CaptureTarget) -> type[Session]:
     )
 
 
-def _warning(known: type[Session]) -> type[Session]:
-    if issubclass(known, DroppingMethodsWarn):
+def interceptors_of(target: type[Session]) -> Iterator[Interceptor]:
+    """Give the interceptors that listen to sessions of a class, or to some of them."""
+    if hasattr(target, INTERCEPTOR):
+        yield getattr(target, INTERCEPTOR)
+    for subclass in target.__subclasses__():
+        yield from interceptors_of(subclass)
+
+
+def _capturing(known: type[Session]) -> type[Session]:
+    if issubclass(known, CapturingSession):
         return known
-    return type(known.__name__, (DroppingMethodsWarn, known), {})
+    return type(known.__name__, (CapturingSession, known), {})
 
 
-def _warn_of_events(instance: object, reason: str) -> None:
-    if isinstance(instance, AggregateRoot) and instance.domain_events:
-        names = ", ".join(type(undelayed(event)).__name__ for event in instance.domain_events)
-        warnings.warn(
-            f"{type(instance).__name__} has events that will not be captured ({names}): {reason}.",
-            CaptureWarning,
-            stacklevel=3,
-        )
+def _merged(instances: Iterable[object], session: Session) -> Iterator[object]:
+    """Give what a merge copies, cascades included: not what the session has already."""
+    for instance in instances:
+        if instance not in session:
+            yield instance
+            yield from _cascaded("merge", instance, lambda state: state.session is session)
+
+
+def _expunged(instance: object, session: Session) -> Iterator[object]:
+    """Give what leaves the session with an instance."""
+    if instance in session:
+        yield instance
+        yield from (each for each in _cascaded("expunge", instance) if each in session)
+
+
+def _cascaded(
+    name: str, instance: object, halt_on: Callable[[InstanceState[Any]], bool] | None = None
+) -> Iterator[object]:
+    state = instance_state(instance)
+    return (each[0] for each in state.mapper.cascade_iterator(name, state, halt_on))
+
+
+def _warn_of_events(instances: Iterable[object], reason: str) -> None:
+    for instance in instances:
+        if isinstance(instance, AggregateRoot) and instance.domain_events:
+            names = ", ".join(type(undelayed(event)).__name__ for event in instance.domain_events)
+            name = type(instance).__name__
+            warnings.warn(
+                f"{name} has events that will not be captured ({names}): {reason}.",
+                CaptureWarning,
+                stacklevel=3,
+            )

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from sqlalchemy.orm import Session, SessionTransaction
-from sqlalchemy.orm.attributes import flag_dirty, instance_state
+from sqlalchemy.orm.attributes import instance_state
 
 from postroom.events.aggregate import RAISE_LISTENER, AggregateRoot
 from postroom.events.event import Event
@@ -13,7 +14,7 @@ from postroom.record import OutboxRecord
 
 
 class Raised(NamedTuple):
-    """An event with the aggregate that raised it; these sort in order of raising."""
+    """An event with the aggregate that raised it, and its number in order of raising."""
 
     number: int
     event: Event
@@ -31,18 +32,19 @@ class Captured(NamedTuple):
 class Tracker:
     """Keeps a session's aggregates with events, and what each transaction captured of them."""
 
-    flushing: bool = False
     _noted: dict[int, AggregateRoot] = field(default_factory=dict)  # by id(): some cannot be hashed
     _captured: dict[SessionTransaction, list[Captured]] = field(default_factory=dict)
     _committed: set[SessionTransaction] = field(default_factory=set)
 
     def note(self, aggregate: AggregateRoot) -> None:
-        """Hold on to an aggregate with events, and see to it that there will be a flush."""
+        """Hold on to an aggregate with events until they are captured.
+
+        Its state stays as it is: to mark it dirty would have a rollback expire it.
+        """
         self._noted[id(aggregate)] = aggregate
-        # There will be one for a new aggregate; and during one, SQLAlchemy would take the mark
-        # off again, and warn.
-        if not self.flushing and instance_state(aggregate).persistent:
-            flag_dirty(aggregate)
+        session = instance_state(aggregate).session
+        if session is not None and session.autobegin and not session.in_transaction():
+            session.begin()  # as a change would; without one, a rollback would not be noticed
 
     def waiting(self, session: Session) -> list[Raised]:
         """Give what the session's aggregates have raised, in order of raising."""
@@ -52,7 +54,7 @@ class Tracker:
             if instance_state(aggregate).session is session
             for number, event in aggregate._raised()
         ]
-        return sorted(raised)
+        return sorted(raised, key=attrgetter("number"))
 
     def take(self, session: Session, captured: Sequence[Captured]) -> None:
         """Clear captured events from their aggregates, for as long as the transaction stands."""
@@ -68,12 +70,11 @@ class Tracker:
 
     def ended(self, session: Session, transaction: SessionTransaction) -> None:
         """Settle what a transaction captured: pass it on, forget it, or give it back."""
-        self.flushing = False
         if not transaction.nested and transaction.parent is not None:
             return  # a flush, not a transaction
         captured = self._captured.pop(transaction, [])
         if transaction not in self._committed:
-            self._give_back(captured)
+            self._give_back(session, captured, nested=transaction.nested)
             self._save_again(session)
         elif transaction.parent is not None:
             self._captured.setdefault(transaction.parent, []).extend(captured)
@@ -81,13 +82,16 @@ class Tracker:
         if transaction.parent is None:  # what somebody else collected is no longer of interest
             self._noted = {key: one for key, one in self._noted.items() if one._raised()}
 
-    def _give_back(self, captured: Sequence[Captured]) -> None:
+    def _give_back(self, session: Session, captured: Sequence[Captured], *, nested: bool) -> None:
+        """Give new and detached aggregates their events back; forget those of the others.
+
+        What is uncaptured when a savepoint ends was raised in it: its beginning captured the rest.
+        """
         for raised, _ in captured:
             raised.aggregate._give_back(raised.number, raised.event)
         for aggregate in [*self._noted.values(), *(raised.aggregate for raised, _ in captured)]:
-            # What SQLAlchemy has set back to the database's state did not happen.
             state = instance_state(aggregate)
-            if state.persistent and state.expired:
+            if state.session is session and state.persistent and (nested or state.expired):
                 aggregate.clear_events()
 
     def _save_again(self, session: Session) -> None:

@@ -3,7 +3,7 @@
 from bisect import insort
 from itertools import count
 from operator import itemgetter
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy.orm import object_session
 from sqlalchemy.orm.base import DEFAULT_STATE_ATTR
@@ -14,7 +14,21 @@ RaisedEvent = tuple[int, Event]
 RAISE_LISTENER = "postroom.raise_listener"
 """Where a session keeps the listener that is told when one of its aggregates raises an event."""
 
-_order = count()  # of raising, across aggregates
+_numbers = count()
+
+
+class RaiseNumber(int):
+    """An event's place in the order of raising, across aggregates.
+
+    A copy gets the next number, and so does what is unpickled: it may be from another process.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _next_number, ()
+
+
+def _next_number() -> RaiseNumber:
+    return RaiseNumber(next(_numbers))
 
 
 class RaiseListener(Protocol):
@@ -29,7 +43,7 @@ class AggregateRoot:
 
     def raise_event(self, event: Event) -> None:
         """Note that something happened. It is saved together with the aggregate."""
-        self._raised().append((next(_order), event))
+        self._raised().append((_next_number(), event))
         listener = _listener(self)
         if listener is not None:
             listener.note(self)

@@ -19,7 +19,7 @@ from sqlalchemy.orm import (
 )
 
 from postroom import AggregateRoot, CaptureWarning, ConfigurationError, DomainEvent
-from postroom.capture.targets import DroppingMethodsWarn, session_class
+from postroom.capture.targets import CapturingSession, session_class
 
 
 class Base(DeclarativeBase):
@@ -54,7 +54,7 @@ def thing() -> Thing:
 def test_a_maker_gets_a_class_of_its_own() -> None:
     maker, other = sessionmaker(), sessionmaker()
     target = session_class(maker)
-    assert issubclass(target, DroppingMethodsWarn)
+    assert issubclass(target, CapturingSession)
     assert isinstance(maker(), target)
     assert not isinstance(other(), target)
     assert target is not Session
@@ -89,14 +89,14 @@ def test_an_async_maker_keeps_the_class_that_the_application_gave_it() -> None:
 def test_a_scoped_session_is_its_maker() -> None:
     scoped = scoped_session(sessionmaker())
     target = session_class(scoped)
-    assert issubclass(target, DroppingMethodsWarn)
+    assert issubclass(target, CapturingSession)
     assert isinstance(scoped(), target)
 
 
 def test_an_async_scoped_session_is_its_maker() -> None:
     scoped = async_scoped_session(async_sessionmaker(), scopefunc=lambda: 1)
     target = session_class(scoped)
-    assert issubclass(target, DroppingMethodsWarn)
+    assert issubclass(target, CapturingSession)
     assert isinstance(scoped().sync_session, target)
 
 

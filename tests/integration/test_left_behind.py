@@ -1,0 +1,188 @@
+"""Methods of a session that leave events behind, cascades included: they warn."""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from sqlalchemy import ForeignKey, MetaData, create_engine, select
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    Session,
+    mapped_column,
+    relationship,
+    sessionmaker,
+)
+
+from postroom import AggregateRoot, CaptureWarning, DomainEvent, Outbox, OutboxRecord
+
+pytestmark = pytest.mark.requirement("D3")
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData()
+
+
+class LeftBehindRecord(OutboxRecord):
+    pass
+
+
+outbox = Outbox(Base.metadata, record=LeftBehindRecord)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineAdded(DomainEvent, key="number", aggregate="line"):
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BasketFilled(DomainEvent, aggregate="basket"):
+    pass
+
+
+class Basket(AggregateRoot, Base):
+    __tablename__ = "baskets"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    lines: Mapped[list["Line"]] = relationship(cascade="all")
+
+
+class Line(AggregateRoot, Base):
+    __tablename__ = "lines"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    basket_id: Mapped[int] = mapped_column(ForeignKey("baskets.id"))
+    tags: Mapped[list["Tag"]] = relationship(cascade="save-update", back_populates="line")
+
+
+class Tag(AggregateRoot, Base):
+    """Saved with its line, but neither merged nor expunged with it."""
+
+    __tablename__ = "tags"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    line_id: Mapped[int] = mapped_column(ForeignKey("lines.id"))
+    line: Mapped[Line] = relationship(back_populates="tags", cascade="")
+
+
+def line(number: int = 1) -> Line:
+    made = Line(id=number, basket_id=1)
+    made.raise_event(LineAdded(number=number))
+    return made
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    engine = create_engine("sqlite://")
+    Base.metadata.create_all(engine)
+    sessions = sessionmaker(engine)
+    outbox.capture(sessions)
+    with sessions() as session:
+        yield session
+    engine.dispose()
+
+
+@pytest.fixture
+def _silent() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def types(session: Session) -> list[str]:
+    return [record.event_type for record in session.scalars(select(LeftBehindRecord))]
+
+
+def test_merge_warns_of_the_events_of_what_it_cascades_to(session: Session) -> None:
+    basket = Basket(id=1, lines=[line(1), line(2)])
+    with pytest.warns(CaptureWarning) as caught:
+        session.merge(basket)
+    texts = [str(one.message) for one in caught]
+    assert len(texts) == 2
+    assert all("Line has events" in text and "merge() saves a copy" in text for text in texts)
+    assert {one.filename for one in caught} == {__file__}
+    session.commit()
+    assert types(session) == []
+
+
+def test_merge_all_warns_of_the_events_of_what_it_cascades_to(session: Session) -> None:
+    if not hasattr(Session, "merge_all"):
+        assert not hasattr(session, "merge_all")
+        return
+    with pytest.warns(CaptureWarning, match=r"Line has events .*LineAdded.*merge_all"):
+        session.merge_all([Basket(id=1, lines=[line()])])
+
+
+@pytest.mark.usefixtures("_silent")
+def test_merging_what_is_in_the_session_already_is_silent(session: Session) -> None:
+    basket = Basket(id=1)
+    session.add(basket)
+    session.flush()
+    basket.raise_event(BasketFilled())
+    basket.lines.append(line())
+    assert session.merge(basket) is basket
+    if hasattr(session, "merge_all"):
+        session.merge_all([basket])
+    session.commit()
+    assert sorted(types(session)) == ["BasketFilled", "LineAdded"]
+
+
+@pytest.mark.usefixtures("_silent")
+def test_merging_what_cascades_to_an_instance_in_the_session_is_silent(session: Session) -> None:
+    session.add(Basket(id=1))
+    mine = line()
+    session.add(mine)
+    session.flush()
+    mine.raise_event(LineAdded(number=2))
+    detached = Basket(id=1)
+    with session.no_autoflush:
+        detached.lines.append(mine)
+        session.merge(detached)
+    session.commit()
+    assert types(session) == ["LineAdded", "LineAdded"]
+
+
+def test_expunge_warns_of_the_events_of_what_it_cascades_to(session: Session) -> None:
+    basket = Basket(id=1, lines=[line()])
+    session.add(basket)
+    with pytest.warns(CaptureWarning, match=r"Line has events .*LineAdded.*expunge\(\)") as caught:
+        session.expunge(basket)
+    assert len(caught) == 1
+    session.commit()
+    assert types(session) == []
+
+
+@pytest.mark.usefixtures("_silent")
+def test_a_relationship_without_the_cascade_is_silent(session: Session) -> None:
+    tag = Tag(id=1)
+    tag.raise_event(LineAdded(number=1))
+    session.add(Line(id=1, basket_id=1, tags=[tag]))
+    session.expunge(tag.line)
+    assert tag in session
+    tag.clear_events()
+
+
+def test_expunge_all_warns_of_the_events_that_it_leaves_behind(session: Session) -> None:
+    session.add(Basket(id=1, lines=[line(1), line(2)]))
+    with pytest.warns(CaptureWarning, match=r"LineAdded.*expunge_all\(\)") as caught:
+        session.expunge_all()
+    assert len(caught) == 2
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.usefixtures("_silent")
+@pytest.mark.parametrize("end", ["close", "reset", "invalidate"])
+def test_the_end_of_a_session_is_silent(session: Session, end: str) -> None:
+    """What was not committed was not meant to be saved."""
+    session.add(line())
+    getattr(session, end)()
+    assert not list(session)
+
+
+@pytest.mark.usefixtures("_silent")
+def test_expunging_what_is_not_in_the_session_is_an_error_and_no_warning(session: Session) -> None:
+    with pytest.raises(Exception, match="is not present in this Session"):
+        session.expunge(line())
+    with pytest.raises(Exception, match="object"):
+        session.merge(object())
