@@ -16,9 +16,9 @@ from postroom.capture.targets import CaptureTarget
 from postroom.errors import ConfigurationError
 from postroom.events.registry import EventRegistry, default_registry
 from postroom.inbox.inbox import Inbox
-from postroom.record import OutboxRecord
+from postroom.record import MAX_RETRIES, OutboxRecord
 from postroom.tables.check import check_schema, upgrade_schema
-from postroom.tables.tables import define_tables
+from postroom.tables.tables import TABLE, define_tables
 from postroom.wakeup.commits import Callback, CommitSignal
 from postroom.wakeup.notifier import CHANNEL, Notifier
 
@@ -41,10 +41,10 @@ class Outbox:
         self,
         metadata: MetaData,
         *,
-        table: str = "outbox",
+        table: str = TABLE,
         schema: str | None = None,
         ordering: Ordering = "strict",
-        max_retries: int | None = 10,
+        max_retries: int | None = MAX_RETRIES,
         max_payload_bytes: int = 1024 * 1024,
         max_header_bytes: int = 64 * 1024,
         headers: Callable[[], Mapping[str, Any]] = dict,
@@ -127,7 +127,7 @@ class Outbox:
         check_schema(connection, self.tables)
 
 
-def map_outbox_table(mapper_registry: registry, *, table: str = "outbox", **options: Any) -> Outbox:
+def map_outbox_table(mapper_registry: registry, *, table: str = TABLE, **options: Any) -> Outbox:
     """Map OutboxRecord in the application's own registry, with the options of `Outbox`.
 
     A second call for the same registry and table gives the outbox that is there.

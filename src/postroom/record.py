@@ -15,6 +15,7 @@ from postroom.identity import uuid7
 
 PARTITIONS = 64
 """What workers divide among them; fixed for the life of a table."""
+MAX_RETRIES = 10
 
 
 class Status(StrEnum):
@@ -51,7 +52,7 @@ class OutboxRecord:
     occurred_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     status: str = Status.PENDING
     retry_count: int = 0
-    max_retries: int | None = 10
+    max_retries: int | None = MAX_RETRIES
     partition: int = field(init=False)
     # What the database fills in, and what happens to a record later.
     published_at: datetime | None = field(init=False, default=None)

@@ -14,7 +14,7 @@ from postroom.events.delayed import undelayed
 from postroom.events.description import Description, describe
 from postroom.events.event import Event, UntypedEvent
 from postroom.events.payload import explain, to_json
-from postroom.events.registry import EventRegistry, default_registry
+from postroom.events.registry import EventRegistry
 from postroom.record import OutboxRecord
 
 SETTINGS: Final = "postroom.capture"
@@ -27,12 +27,12 @@ SETTINGS: Final = "postroom.capture"
 class CaptureSettings:
     """What an outbox asks of the events that are saved in it."""
 
-    record: type[OutboxRecord] = OutboxRecord
-    max_retries: int | None = 10
-    max_payload_bytes: int = 1024 * 1024
-    max_header_bytes: int = 64 * 1024
-    headers: Callable[[], Mapping[str, Any]] = dict
-    registry: EventRegistry = default_registry
+    record: type[OutboxRecord]
+    max_retries: int | None
+    max_payload_bytes: int
+    max_header_bytes: int
+    headers: Callable[[], Mapping[str, Any]]
+    registry: EventRegistry
 
 
 def capture(

@@ -3,10 +3,15 @@
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from postroom.cli.errors import CommandError
+from postroom.record import MAX_RETRIES
+from postroom.relay.service import POLL_INTERVAL
+from postroom.relay.settings import BATCH_SIZE, RETENTION
+from postroom.tables.tables import TABLE
 from postroom.wakeup.notifier import CHANNEL
 
 Sources = Sequence[tuple[str, Mapping[str, Any]]]
@@ -75,12 +80,12 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "database": Setting("DATABASE_URL", None, text),
     "broker": Setting("RABBITMQ_URL", "amqp://guest:guest@localhost:5672/", text),
     "exchange": Setting("RABBITMQ_EXCHANGE", "messaging", text),
-    "table": Setting("OUTBOX_TABLE", "outbox", text),
+    "table": Setting("OUTBOX_TABLE", TABLE, text),
     "schema": Setting("OUTBOX_SCHEMA", None, any_text),
-    "poll_interval": Setting("OUTBOX_POLL_INTERVAL", 5.0, seconds),
-    "batch_size": Setting("OUTBOX_BATCH_SIZE", 100, count),
-    "max_retries": Setting("OUTBOX_MAX_RETRIES", 10, count),
-    "cleanup_days": Setting("OUTBOX_CLEANUP_DAYS", 7.0, days),
+    "poll_interval": Setting("OUTBOX_POLL_INTERVAL", POLL_INTERVAL.total_seconds(), seconds),
+    "batch_size": Setting("OUTBOX_BATCH_SIZE", BATCH_SIZE, count),
+    "max_retries": Setting("OUTBOX_MAX_RETRIES", MAX_RETRIES, count),
+    "cleanup_days": Setting("OUTBOX_CLEANUP_DAYS", RETENTION / timedelta(days=1), days),
     "channel": Setting("OUTBOX_CHANNEL", CHANNEL, any_text),
     "cloud_events": Setting("OUTBOX_CLOUD_EVENTS", None, any_text),
     "health_host": Setting("POSTROOM_HEALTH_HOST", "0.0.0.0", text, of_relay=False),  # noqa: S104

@@ -16,10 +16,10 @@ from sqlalchemy import Column, MetaData
 
 from postroom.tables.check import upgrade_schema
 from postroom.tables.ddl import create_all, drop_all
-from postroom.tables.tables import OutboxTables, define_tables
+from postroom.tables.tables import TABLE, OutboxTables, define_tables
 
 
-def upgrade_outbox(table: str = "outbox", *, schema: str | None = None) -> None:
+def upgrade_outbox(table: str = TABLE, *, schema: str | None = None) -> None:
     """Create the schema, tables, columns and indexes that are missing.
 
     Call it again, in a new migration, when a later postroom asks for it. Without `schema`, the
@@ -29,7 +29,7 @@ def upgrade_outbox(table: str = "outbox", *, schema: str | None = None) -> None:
     op.invoke(UpgradeOutbox(table, schema))
 
 
-def drop_outbox(table: str = "outbox", *, schema: str | None = None) -> None:
+def drop_outbox(table: str = TABLE, *, schema: str | None = None) -> None:
     """Drop the tables, with the records in them; the schema stays."""
     op.invoke(DropOutbox(table, schema))
 
@@ -59,7 +59,7 @@ class UpgradeOutbox(_OutboxOperation):
 
     @classmethod
     def upgrade_outbox(
-        cls, operations: Operations, table: str = "outbox", *, schema: str | None = None
+        cls, operations: Operations, table: str = TABLE, *, schema: str | None = None
     ) -> None:
         """Do what the function `upgrade_outbox` does."""
         operations.invoke(cls(table, schema))
@@ -71,7 +71,7 @@ class DropOutbox(_OutboxOperation):
 
     @classmethod
     def drop_outbox(
-        cls, operations: Operations, table: str = "outbox", *, schema: str | None = None
+        cls, operations: Operations, table: str = TABLE, *, schema: str | None = None
     ) -> None:
         """Do what the function `drop_outbox` does."""
         operations.invoke(cls(table, schema))

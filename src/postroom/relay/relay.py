@@ -23,7 +23,7 @@ from postroom.relay.health import Health, HealthStatus, Tally
 from postroom.relay.heartbeat import beat
 from postroom.relay.loop import Loop
 from postroom.relay.retry import RetrySchedule
-from postroom.relay.settings import OnFailed, RelaySettings
+from postroom.relay.settings import BATCH_SIZE, RETENTION, OnFailed, RelaySettings
 from postroom.store.store import Store
 from postroom.wakeup.listener import can_listen, listening
 from postroom.wakeup.notifier import CHANNEL
@@ -64,12 +64,12 @@ class OutboxRelay:
         *,
         poll_interval: timedelta = timedelta(seconds=30),
         listen: str | None = CHANNEL,
-        batch_size: int = 100,
+        batch_size: int = BATCH_SIZE,
         retry: RetrySchedule | None = None,
         on_failed: OnFailed = "hold",
         lease: timedelta = LEASE,
         grace: timedelta = timedelta(seconds=30),
-        retention: timedelta | None = timedelta(days=7),
+        retention: timedelta | None = RETENTION,
         max_crashes: int = 3,
         clock: Clock | None = None,
     ) -> None:

@@ -9,6 +9,8 @@ from postroom.outbox import Outbox
 from postroom.publishers.base import Publisher
 from postroom.relay.relay import OutboxRelay
 
+POLL_INTERVAL = timedelta(seconds=5)
+
 
 class OutboxEventPublisher(OutboxRelay):
     """A relay with the defaults of a background service: it polls every 5 seconds.
@@ -23,7 +25,7 @@ class OutboxEventPublisher(OutboxRelay):
         engine: AsyncEngine,
         publisher: Publisher,
         *,
-        poll_interval: timedelta = timedelta(seconds=5),
+        poll_interval: timedelta = POLL_INTERVAL,
         **options: Any,
     ) -> None:
         super().__init__(outbox, engine, publisher, poll_interval=poll_interval, **options)

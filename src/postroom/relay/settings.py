@@ -10,6 +10,8 @@ from postroom.relay.retry import RetrySchedule
 from postroom.wakeup.notifier import check_channel
 
 OnFailed = Literal["hold", "continue"]
+BATCH_SIZE = 100
+RETENTION = timedelta(days=7)
 ZERO = timedelta()
 
 

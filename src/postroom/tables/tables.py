@@ -26,6 +26,7 @@ from postroom.columns import UtcDateTime, json_document, moment_column
 from postroom.inbox.table import define_inbox
 from postroom.record import Status
 
+TABLE: Final = "outbox"
 # Storage parameters of PostgreSQL. Claims and the clean-up pass over dead rows until a vacuum
 # removes them: by default when 20 % are dead, most of a day's records if a week of them is kept.
 VACUUM_OFTEN: Final = {
