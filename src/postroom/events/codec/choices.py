@@ -1,6 +1,6 @@
 """Enums and literals: a few known values, told apart by what they look like in JSON."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from copy import deepcopy
 from enum import Enum, Flag
 from typing import Any, Literal, get_args, get_origin
@@ -20,12 +20,9 @@ def enum(tp: Any, codec_of: CodecOf) -> Codec | None:
 
 def literal(tp: Any, codec_of: CodecOf) -> Codec | None:
     """The codec of a Literal."""
-    return literal_of(get_args(tp), codec_of) if get_origin(tp) is Literal else None
-
-
-def literal_of(values: Iterable[Any], codec_of: CodecOf) -> Codec:
-    """The codec of these values and no others."""
-    pairs = [(value, codec_of(type(value)).encode(value)) for value in values]
+    if get_origin(tp) is not Literal:
+        return None
+    pairs = [(value, codec_of(type(value)).encode(value)) for value in get_args(tp)]
     return _choice(pairs, " or ".join(shown(value) for value, _ in pairs), _exact)
 
 

@@ -15,7 +15,9 @@ from postroom.events.codec.unfit import Unfit, mismatch, unreadable
 
 _TOO_LONG = 10**4300  # Python's own limit for int → str, and well within PostgreSQL's
 _LARGEST = sys.float_info.max
-_HEX = "[0-9a-fA-F]"
+_DECIMAL = r"-?\d+(\.\d+)?([eE][+-]?\d+)?"
+_UUID = r"[\da-fA-F]{8}(-[\da-fA-F]{4}){3}-[\da-fA-F]{12}"
+_DATE = r"\d{4}-\d\d-\d\d"
 _TIME = r"(?!24)\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d(:\d\d(\.\d{6})?)?)?"
 _TINY_OFFSET = re.compile(r"([+-])00:00:00\.(\d{6})$")
 _DURATION = re.compile(r"(-?)PT(\d+)(?:\.(\d{1,6}))?S", re.ASCII)
@@ -42,23 +44,25 @@ def _as_text(tp: type, write: Convert, read: Convert, form: str, example: str) -
     return typed(tp, str, write, read_form)
 
 
-def _or_subclass(codec: Codec, kind: type, write: Convert, unless: tuple[type, ...] = ()) -> Codec:
+def _or_subclass(tp: type, write: Convert, read: Convert, form: str, example: str) -> Codec:
     """Take a subclass's value too, if its text is one that the class itself would have.
 
-    asyncpg has a UUID of its own, and freezegun a datetime: they stand for the plain ones.
+    asyncpg has a UUID of its own, and freezegun a datetime: they stand for the plain ones. A
+    datetime does not stand for a date, nor a pandas Timestamp for a datetime: they say more.
     """
+    codec = _as_text(tp, write, read, form, example)
 
     def encode(value: Any) -> Any:
-        if type(value) is kind or not isinstance(value, kind) or isinstance(value, unless):
+        if type(value) is tp or not isinstance(value, tp):
             return codec.encode(value)
         text = write(value)
         try:
             codec.decode(text)
-        except Unfit:  # it has more to say than the class itself: nanoseconds, say
-            raise mismatch(value, kind.__name__) from None
+        except Unfit:
+            raise mismatch(value, tp.__name__) from None
         return text
 
-    return replace(codec, encode=encode, tolerates=(kind,))
+    return replace(codec, encode=encode, tolerates=(tp,))
 
 
 def _text(value: str) -> str:
@@ -97,6 +101,10 @@ def _write_decimal(value: Decimal) -> str:
     if not value.is_finite():
         raise Unfit(f"is {value}, which is not a number", 'Use None for "unknown".')
     return str(value)
+
+
+def _write_date(value: date) -> str:
+    return value.isoformat()  # its own, which shows whether it is a datetime
 
 
 def _write_moment(value: datetime | time) -> str:
@@ -147,10 +155,6 @@ def _unchanged(value: Any) -> Any:
     return value
 
 
-_UUID_FORM = rf"{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
-_MOMENT = rf"\d{{4}}-\d\d-\d\dT{_TIME}"
-_DECIMAL = r"-?\d+(\.\d+)?([eE][+-]?\d+)?"
-
 SCALARS: Final[dict[type, Codec]] = {
     NoneType: typed(NoneType, NoneType, _unchanged, _unchanged, "None"),
     bool: typed(bool, bool, _unchanged, _unchanged),
@@ -158,25 +162,16 @@ SCALARS: Final[dict[type, Codec]] = {
     str: typed(str, str, _text, _unchanged),
     float: Codec(_encode_float, _decode_float, frozenset((float,)), frozenset((float,)), (int,)),
     Decimal: _as_text(Decimal, _write_decimal, Decimal, _DECIMAL, "12.50"),
-    UUID: _or_subclass(_as_text(UUID, str, UUID, _UUID_FORM, str(UUID(int=7))), UUID, str),
+    UUID: _or_subclass(UUID, str, UUID, _UUID, str(UUID(int=7))),
     bytes: _as_text(bytes, _write_bytes, _read_bytes, r"[\w+/]*=*", "aGk="),
-    date: _or_subclass(
-        _as_text(date, date.isoformat, date.fromisoformat, r"\d{4}-\d\d-\d\d", "2024-05-01"),
-        date,
-        date.isoformat,
-        unless=(datetime,),
-    ),
+    date: _or_subclass(date, _write_date, date.fromisoformat, _DATE, "2024-05-01"),
     time: _as_text(time, _write_moment, _moment_reader(time.fromisoformat), _TIME, "12:30:00"),
     datetime: _or_subclass(
-        _as_text(
-            datetime,
-            _write_moment,
-            _moment_reader(datetime.fromisoformat),
-            _MOMENT,
-            "2024-05-01T12:30:00Z",
-        ),
         datetime,
         _write_moment,
+        _moment_reader(datetime.fromisoformat),
+        f"{_DATE}T{_TIME}",
+        "2024-05-01T12:30:00Z",
     ),
     timedelta: _as_text(timedelta, _write_duration, _read_duration, _DURATION.pattern, "PT90.5S"),
 }

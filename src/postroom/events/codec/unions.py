@@ -1,12 +1,16 @@
-"""Unions: an arm is known by its type on the way out, and by its shape in JSON on the way back."""
+"""Unions: an arm is known by its type on the way out, and by its shape in JSON on the way back.
 
+Dataclasses have one shape. They are told apart by a tag: a field of Literal type.
+"""
+
+from collections.abc import Hashable
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
-from postroom.events.codec.choices import literal_of
+from postroom.events.codec.choices import freeze
+from postroom.events.codec.classes import is_data_class
 from postroom.events.codec.contract import Codec, CodecOf, Convert, as_stored
-from postroom.events.codec.hints import label, plain
-from postroom.events.codec.tags import tag_reader
+from postroom.events.codec.hints import field_hints, label, plain
 from postroom.events.codec.unfit import Unfit, mismatch, unreadable
 
 Arm: TypeAlias = tuple[Any, Codec]
@@ -24,7 +28,7 @@ def union(tp: Any, codec_of: CodecOf) -> Codec | None:
     """The codec of a union, or a refusal of arms that look the same in JSON."""
     if not is_union(tp):
         return None
-    arms = _arms(_flat(tp), codec_of)
+    arms = [(arm, codec_of(arm)) for arm in _with_one_literal(_flat(tp))]
     shapes = frozenset(shape for _, codec in arms for shape in codec.shapes)
     readers = {shape: _reader(shape, arms, codec_of) for shape in shapes}
     if float in shapes:
@@ -42,28 +46,16 @@ def _flat(tp: Any) -> list[Any]:
     return list(dict.fromkeys(inner for arm in arms for inner in _flat(arm)))
 
 
-def _arms(types: list[Any], codec_of: CodecOf) -> list[Arm]:
-    """The arms and their codecs, with all literals, and None beside them, as one."""
-    literals = [tp for tp in types if get_origin(tp) is Literal]
+def _with_one_literal(arms: list[Any]) -> list[Any]:
+    """The arms, with all literals, and None beside them, as one."""
+    literals = [arm for arm in arms if get_origin(arm) is Literal]
     if not literals:
-        return [(tp, codec_of(tp)) for tp in types]
-    values = [value for tp in literals for value in get_args(tp)]
-    values += [None for tp in types if tp is NoneType]
-    others = [tp for tp in types if tp not in (*literals, NoneType)]
-    return [(Literal[*values], literal_of(values, codec_of)), *_arms(others, codec_of)]
-
-
-def _reader(shape: type, arms: list[Arm], codec_of: CodecOf) -> Convert:
-    owners = [(tp, codec) for tp, codec in arms if shape in codec.shapes]
-    if len(owners) == 1:
-        return owners[0][1].decode
-    by_tag = tag_reader([tp for tp, _ in owners], codec_of)
-    if by_tag is None:
-        names = " and ".join(label(tp) for tp, _ in owners)
-        problem = f"is ambiguous: {names} are both {_PLURALS.get(shape, 'numbers')} in JSON"
-        tag = "Give each dataclass a Literal field with a value of its own, or use two fields."
-        raise Unfit(problem, tag if shape is dict else "Use one of them, or two fields.")
-    return by_tag
+        return arms
+    if NoneType in arms:
+        literals.append(NoneType)
+    others = [arm for arm in arms if arm not in literals]
+    values = [value for arm in literals for value in get_args(arm) or (None,)]
+    return [Literal[*values], *others]
 
 
 def _encoder(arms: list[Arm], expected: str) -> Convert:
@@ -105,5 +97,52 @@ def _decoder(readers: dict[type, Convert], expected: str) -> Convert:
         if read is None:
             raise unreadable(json, expected)
         return read(json)
+
+    return decode
+
+
+def _reader(shape: type, arms: list[Arm], codec_of: CodecOf) -> Convert:
+    owners = [(tp, codec) for tp, codec in arms if shape in codec.shapes]
+    if len(owners) == 1:
+        return owners[0][1].decode
+    if by_tag := _tag_reader(owners, codec_of):
+        return by_tag
+    names = " and ".join(label(tp) for tp, _ in owners)
+    problem = f"is ambiguous: {names} are both {_PLURALS.get(shape, 'numbers')} in JSON"
+    tag = "Give each dataclass a Literal field with a value of its own, or use two fields."
+    raise Unfit(problem, tag if shape is dict else "Use one of them, or two fields.")
+
+
+def _tag_reader(owners: list[Arm], codec_of: CodecOf) -> Convert | None:
+    """A decoder that picks the dataclass by its tag; None when they share no tag."""
+    if not all(is_data_class(tp) for tp, _ in owners):
+        return None
+    tags = [_literals(cls, codec_of) for cls, _ in owners]
+    for name in tags[0]:
+        groups = [of_class.get(name, frozenset()) for of_class in tags]
+        if all(groups) and sum(map(len, groups)) == len(frozenset().union(*groups)):
+            pairs = zip(groups, owners, strict=True)
+            arms = {value: codec.decode for group, (_, codec) in pairs for value in group}
+            return _by_tag(name, arms)
+    return None
+
+
+def _literals(cls: type, codec_of: CodecOf) -> dict[str, frozenset[Hashable]]:
+    """The fields of Literal type, by their name in JSON, and their values."""
+    hints = {field: plain(hint) for field, hint in field_hints(cls).items()}
+    names = codec_of.names(cls, hints)
+    return {
+        names[field]: frozenset(freeze(codec_of(type(v)).encode(v)) for v in get_args(hint))
+        for field, hint in hints.items()
+        if get_origin(hint) is Literal
+    }
+
+
+def _by_tag(name: str, arms: dict[Hashable, Convert]) -> Convert:
+    def decode(json: dict[str, Any]) -> Any:
+        arm = arms.get(freeze(json.get(name, {})))
+        if arm is None:
+            raise unreadable(json, f"an object with a known {name!r}")
+        return arm(json)
 
     return decode
