@@ -1,6 +1,6 @@
 """The outbox of an application: one object that names it, and does no I/O."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, get_args
 
 from sqlalchemy import Connection, Engine, MetaData, Table, inspect
@@ -10,13 +10,16 @@ from sqlalchemy.orm import Mapper, Session, registry
 from postroom.capture.bus import OutboxMiddleware
 from postroom.capture.capture import SETTINGS, CaptureSettings
 from postroom.capture.commit_order import insert_last, keep_commit_order
+from postroom.capture.connections import ConnectionCapture
 from postroom.capture.dispatcher import OutboxEventDispatcher
+from postroom.capture.insertion import RecordInsertion
 from postroom.capture.interceptor import DomainEventOutboxInterceptor
 from postroom.capture.targets import CaptureTarget
 from postroom.errors import ConfigurationError
+from postroom.events.event import Event
 from postroom.events.registry import EventRegistry, default_registry
 from postroom.inbox.inbox import Inbox
-from postroom.record import MAX_RETRIES, OutboxRecord
+from postroom.record import MAX_RETRIES, PARTITIONS, OutboxRecord
 from postroom.tables.check import check_schema, upgrade_schema
 from postroom.tables.tables import TABLE, define_tables
 from postroom.wakeup.commits import Callback, CommitSignal
@@ -78,6 +81,8 @@ class Outbox:
         self._commits = CommitSignal(record)
         if ordering == "strict":
             keep_commit_order(record, records)
+        insertion = RecordInsertion(records, lock_keys=ordering == "strict")
+        self._connections = ConnectionCapture(self.settings, insertion, self._commits.note_saved)
 
     def capture(self, sessions: CaptureTarget) -> None:
         """Capture the events of every aggregate that these sessions save. Once, at start-up."""
@@ -96,13 +101,34 @@ class Outbox:
         """The inbox of this outbox: its handlers' receipts, and those of your own consumers."""
         return Inbox.on_table(self.tables.inbox)
 
-    def on_commit(self, callback: Callback) -> Callable[[], None]:
-        """Call this whenever a session of this process has committed records; return what ends it.
+    async def save(self, connection: object, events: Iterable[Event]) -> None:
+        """Save events without the ORM, over a connection and in its transaction.
 
-        It is called in the thread that committed, with the partitions of the records. Rows that are
-        inserted without the ORM, or into a transaction that the session only joined, go unnoticed.
+        Takes an AsyncConnection of SQLAlchemy, and the own connections of asyncpg and psycopg. Into
+        an AsyncSession the records are added, as a dispatcher does it.
+        """
+        await self._connections.save(connection, events)
+
+    def save_sync(self, connection: object, events: Iterable[Event]) -> None:
+        """Do the same over a Connection of SQLAlchemy or psycopg that is not async."""
+        self._connections.save_sync(connection, events)
+
+    def on_commit(self, callback: Callback) -> Callable[[], None]:
+        """Call this whenever this process has committed records; return what ends it.
+
+        It is called in the thread that committed, with the partitions of the records. It is not
+        called for a driver's own connections (see `wake_relays`), for rows that were inserted by
+        hand, nor for a transaction that a session only joined.
         """
         return self._commits.subscribe(callback)
+
+    def wake_relays(self) -> None:
+        """Have relays look for new records now, as after a commit that SQLAlchemy has seen.
+
+        Call it after the commit of a driver's own connection. Otherwise they see the records at
+        their next poll.
+        """
+        self._commits.wake(frozenset(range(PARTITIONS)))
 
     def notify_workers(self, engine: Engine | AsyncEngine, *, channel: str = CHANNEL) -> Notifier:
         """Wake workers in other processes after each commit of this one. Once, at start-up.

@@ -42,10 +42,17 @@ def capture(
 
     It never flushes, commits or talks to anybody.
     """
-    headers = _headers(settings)
-    records = [_record(description, headers, settings) for description in descriptions]
+    records = make_records(descriptions, settings)
     session.add_all(records)
     return records
+
+
+def make_records(
+    descriptions: Iterable[Description], settings: CaptureSettings
+) -> list[OutboxRecord]:
+    """Make a record per event, in order; refuse payloads and headers over their limit."""
+    headers = _headers(settings)
+    return [_record(description, headers, settings) for description in descriptions]
 
 
 def describe_for(event: Event, settings: CaptureSettings) -> Description:
@@ -54,6 +61,14 @@ def describe_for(event: Event, settings: CaptureSettings) -> Description:
     if not isinstance(bare, UntypedEvent):
         settings.registry.register(type(bare))
     return describe(event)
+
+
+def describe_all(events: Iterable[Event], settings: CaptureSettings) -> list[Description]:
+    """Describe several events to capture; refuse one event that is given instead of a list."""
+    if isinstance(events, Event) or not isinstance(events, Iterable):
+        kind = type(events).__name__
+        raise CaptureError(f"cannot capture a {kind} instead of a list of events. Give [event].")
+    return [describe_for(event, settings) for event in events]
 
 
 def settings_of(record: type[OutboxRecord] = OutboxRecord) -> CaptureSettings:

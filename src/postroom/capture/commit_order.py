@@ -4,11 +4,13 @@ Without it, two transactions on one aggregate can be numbered one way and commit
 locks are PostgreSQL's advisory ones, for the transaction, and striped: one lock per key would run
 out of shared memory in a transaction with very many keys. SQLite has one writer at a time anyway.
 
-A transaction with events of one key, the usual case, takes its lock within the INSERT itself. One
-with several takes all of theirs beforehand, in one statement.
+A flush with events of one key, the usual case, takes its lock within the INSERT itself. One with
+several takes all of theirs beforehand, in one statement. Without the ORM, one INSERT locks all keys
+of its records first (`LockedPositions`).
 """
 
 import sys
+from collections.abc import Iterable
 from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 from zlib import crc32
@@ -29,7 +31,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import Mapper, Session, object_session
+from sqlalchemy.orm import Mapper, object_session
 from sqlalchemy.orm.attributes import instance_state
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -83,15 +85,31 @@ def _as_given(element: LockedPosition, compiler: SQLCompiler, **options: Any) ->
 def _locked(element: LockedPosition, compiler: SQLCompiler, **options: Any) -> str:
     if not isinstance(compiler.statement, Insert):
         return _as_given(element, compiler, **options)
-    table = cast(Table, compiler.statement.table)
-    name = compiler.preparer.format_table(table).replace("'", "''")
     given = compiler.process(element.clauses, **options)
-    lock = f"pg_advisory_xact_lock({_lock_space(table)}, CAST(~{given} AS integer))"
+    lock = _lock(f"CAST(~{given} AS integer)", compiler)
     # CASE asks in order: the lock is held (and never NULL) before the number is taken.
     return (
         f"CASE WHEN {given} >= 0 THEN {given} WHEN {lock} IS NULL THEN NULL"
-        f" ELSE nextval(pg_get_serial_sequence('{name}', 'position')) END"
+        f" ELSE {_next_position(compiler)} END"
     )
+
+
+class LockedPositions(FunctionElement[int]):
+    """The next position for each row of an INSERT, once all stripes of an array are locked.
+
+    PostgreSQL only. The array is sorted, as that of `_LOCK_STRIPES` is.
+    """
+
+    inherit_cache = True
+
+
+@compiles(LockedPositions, "postgresql")
+def _all_locked(element: LockedPositions, compiler: SQLCompiler, **options: Any) -> str:
+    stripes = compiler.process(element.clauses, **options)
+    # The subquery refers to no row: it runs once, before the first number is taken.
+    lock = f"SELECT count({_lock('stripe', compiler)})"
+    locked = f"({lock} FROM unnest({stripes}) AS stripe)"
+    return f"CASE WHEN {locked} >= 0 THEN {_next_position(compiler)} END"
 
 
 def insert_last(mapper: Mapper[Any]) -> None:
@@ -119,7 +137,8 @@ def keep_commit_order(record_class: type[OutboxRecord], table: Table) -> None:
         locked = held.setdefault(_transaction(connection), set())
         if stripe in locked:
             return
-        wanted = _stripes(session, record_class) - locked
+        new = (each for each in session.new if isinstance(each, record_class))
+        wanted = stripes_of(new) - locked
         if len(wanted) == 1:
             # Its own INSERT takes the lock. (To set the attribute would load what it was before.)
             instance_state(record).dict["position"] = ~stripe
@@ -136,8 +155,10 @@ def keep_commit_order(record_class: type[OutboxRecord], table: Table) -> None:
             state.expired_attributes.add("position")  # read from the database when asked for
 
 
-def _lock_space(table: Table) -> int:
-    return crc32(table.fullname.encode()) - 2**31  # a signed integer, as PostgreSQL's are
+def stripes_of(records: Iterable[OutboxRecord]) -> set[int]:
+    """Give the stripes that have to be locked before these records are numbered."""
+    stripes = map(_stripe, records)
+    return {stripe for stripe in stripes if stripe is not None}
 
 
 def _stripe(record: OutboxRecord) -> int | None:
@@ -146,9 +167,21 @@ def _stripe(record: OutboxRecord) -> int | None:
     return key_hash(record.aggregate_type, record.aggregate_id) % STRIPES
 
 
-def _stripes(session: Session, record_class: type[OutboxRecord]) -> set[int]:
-    stripes = (_stripe(record) for record in session.new if isinstance(record, record_class))
-    return {stripe for stripe in stripes if stripe is not None}
+def _lock(stripe: str, compiler: SQLCompiler) -> str:
+    return f"pg_advisory_xact_lock({_lock_space(_target(compiler))}, {stripe})"
+
+
+def _lock_space(table: Table) -> int:
+    return crc32(table.fullname.encode()) - 2**31  # a signed integer, as PostgreSQL's are
+
+
+def _next_position(compiler: SQLCompiler) -> str:
+    name = compiler.preparer.format_table(_target(compiler)).replace("'", "''")
+    return f"nextval(pg_get_serial_sequence('{name}', 'position'))"
+
+
+def _target(compiler: SQLCompiler) -> Table:
+    return cast(Table, cast(Insert, compiler.statement).table)
 
 
 def _transaction(connection: Connection) -> Transaction:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Set
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, RootTransaction, event
 from sqlalchemy.orm import Session, SessionTransaction, object_session
 
 from postroom.capture.tracker import current_transaction
@@ -37,6 +37,8 @@ class CommitSignal:
         self._sessions: WeakSet[Session] = WeakSet()
         # By transaction: what is rolled back is forgotten along with it.
         self._inserted: WeakKeyDictionary[SessionTransaction, Inserted] = WeakKeyDictionary()
+        self._connections: WeakSet[Connection] = WeakSet()
+        self._saved: WeakKeyDictionary[RootTransaction, set[int]] = WeakKeyDictionary()
         event.listen(record_class, "after_insert", self._note)
 
     def subscribe(self, callback: Callback) -> Callable[[], None]:
@@ -48,6 +50,32 @@ class CommitSignal:
             self._callbacks.pop(subscription, None)
 
         return unsubscribe
+
+    def wake(self, partitions: Set[int]) -> None:
+        """Call the subscribers: there are committed records in these partitions."""
+        for callback in tuple(self._callbacks.values()):
+            try:
+                callback(partitions)
+            except Exception:
+                logger.exception("postroom: %r, which is called after a commit, failed", callback)
+
+    def note_saved(self, connection: Connection, partitions: Set[int]) -> None:
+        """Call the subscribers when this connection commits its transaction.
+
+        A savepoint that is rolled back is not seen: they may be called for nothing.
+        """
+        transaction = connection.get_transaction()
+        if not self._callbacks or transaction is None:
+            return
+        self._saved.setdefault(transaction, set()).update(partitions)
+        if connection not in self._connections:
+            self._connections.add(connection)
+            call_after_commit(connection, self._connection_committed)
+
+    def _connection_committed(self, transaction: RootTransaction) -> None:
+        partitions = self._saved.pop(transaction, None)
+        if partitions is not None:
+            self.wake(partitions)
 
     def _note(self, _: Any, connection: Connection, record: OutboxRecord) -> None:
         if not self._callbacks:
@@ -72,11 +100,25 @@ class CommitSignal:
             outer = self._inserted.setdefault(transaction.parent, inserted)
             outer.partitions.update(inserted.partitions)
         elif not inserted.connection.in_transaction():  # as in one that the session only joined
-            self._call(inserted.partitions)
+            self.wake(inserted.partitions)
 
-    def _call(self, partitions: Set[int]) -> None:
-        for callback in tuple(self._callbacks.values()):
-            try:
-                callback(partitions)
-            except Exception:
-                logger.exception("postroom: %r, which is called after a commit, failed", callback)
+
+def call_after_commit(
+    connection: Connection, callback: Callable[[RootTransaction], object]
+) -> None:
+    """Call this after each COMMIT of a connection.
+
+    SQLAlchemy has an event before the COMMIT, and none after it. If a version of it has another
+    name for the method, nobody is called, and relays see the records when they poll.
+    """
+    commit: Callable[[], None] | None = getattr(connection, "_commit_impl", None)
+    if commit is None:
+        return
+
+    def commit_and_call() -> None:
+        transaction = connection.get_transaction()
+        commit()
+        if transaction is not None:
+            callback(transaction)
+
+    connection.__dict__["_commit_impl"] = commit_and_call

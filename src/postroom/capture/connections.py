@@ -1,0 +1,72 @@
+"""The way in without the ORM: events are saved over a connection, in its transaction.
+
+`RecordInsertion` says what to execute and does no I/O. This module executes it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence, Set
+from typing import Any
+
+from sqlalchemy import Connection
+
+from postroom.capture.capture import CaptureSettings, describe_all, make_records
+from postroom.capture.connection_kinds import Kind, async_kind, check_commits_later, sync_kind
+from postroom.capture.insertion import RecordInsertion
+from postroom.events.event import Event
+from postroom.record import OutboxRecord
+
+NoteSaved = Callable[[Connection, Set[int]], object]
+"""Takes a connection of SQLAlchemy, and the partitions of the records that were saved over it."""
+
+
+class ConnectionCapture:
+    """Saves events over a connection, in the transaction that the connection has under way."""
+
+    def __init__(
+        self, settings: CaptureSettings, insertion: RecordInsertion, note_saved: NoteSaved
+    ) -> None:
+        self._settings = settings
+        self._insertion = insertion
+        self._note_saved = note_saved
+
+    async def save(self, connection: Any, events: Iterable[Event]) -> None:
+        """Save events over an async connection."""
+        kind = async_kind(connection)
+        records = self._records(events)
+        match kind:
+            case _ if not records:
+                return
+            case Kind.SESSION:
+                connection.add_all(records)
+            case Kind.ASYNCPG:
+                await connection.execute(*self._insertion.for_asyncpg(records))
+            case Kind.ASYNC_PSYCOPG:
+                import psycopg
+
+                await psycopg.AsyncCursor(connection).execute(*self._insertion.for_psycopg(records))
+            case _:
+                await connection.run_sync(self._execute, records)
+
+    def save_sync(self, connection: Any, events: Iterable[Event]) -> None:
+        """Save events over a connection that is not async."""
+        kind = sync_kind(connection)
+        records = self._records(events)
+        match kind:
+            case _ if not records:
+                return
+            case Kind.SESSION:
+                connection.add_all(records)
+            case Kind.PSYCOPG:
+                import psycopg
+
+                # The application's own class of cursors may take parameters in another form.
+                psycopg.Cursor(connection).execute(*self._insertion.for_psycopg(records))
+            case _:
+                self._execute(connection, records)
+
+    def _records(self, events: Iterable[Event]) -> list[OutboxRecord]:
+        return make_records(describe_all(events, self._settings), self._settings)
+
+    def _execute(self, connection: Connection, records: Sequence[OutboxRecord]) -> None:
+        check_commits_later(connection)
+        connection.execute(*self._insertion.for_sqlalchemy(connection.dialect, records))
+        self._note_saved(connection, {record.partition for record in records})

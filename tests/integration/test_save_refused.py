@@ -1,0 +1,173 @@
+"""What `outbox.save` refuses, and that the remedy in the error works. Nothing has been saved."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import asyncpg
+import psycopg
+import pytest
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
+
+from postroom import CaptureError, Delayed, Event, EventBus, UntypedEvent
+from tests.support.connections import plain
+from tests.support.rows import rows
+from tests.support.shop import outbox
+
+pytestmark = pytest.mark.requirement("E13")
+
+
+def event(**values: Any) -> UntypedEvent:
+    return UntypedEvent(**{"event_type": "x", "payload": {}} | values)
+
+
+@pytest.fixture
+def sqlite_connection() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        yield connection
+
+
+async def test_asyncpg_outside_of_a_transaction(engine: AsyncEngine, postgres_url: str) -> None:
+    connection = await asyncpg.connect(plain(postgres_url))
+    with pytest.raises(
+        CaptureError,
+        match=r"asyncpg\.Connection that is not in a transaction.*`async with connection\.tran",
+    ):
+        await outbox.save(connection, [event()])
+    assert await rows(engine) == []
+    async with connection.transaction():
+        await outbox.save(connection, [event()])
+    assert len(await rows(engine)) == 1
+    await connection.close()
+
+
+async def test_a_pooled_asyncpg_connection_outside_of_a_transaction(postgres_url: str) -> None:
+    async with asyncpg.create_pool(plain(postgres_url), min_size=1) as pool:
+        with pytest.raises(CaptureError, match=r"asyncpg\.Pool\. Give a connection"):
+            await outbox.save(pool, [event()])
+        async with pool.acquire() as connection:
+            with pytest.raises(CaptureError, match="not in a transaction"):
+                await outbox.save(connection, [event()])
+
+
+async def test_psycopg_in_autocommit_outside_of_a_transaction(
+    engine: AsyncEngine, postgres_url: str
+) -> None:
+    with psycopg.connect(plain(postgres_url), autocommit=True) as connection:
+        with pytest.raises(
+            CaptureError,
+            match=r"psycopg\.Connection that is not in a transaction.* `with connection\.tran",
+        ):
+            outbox.save_sync(connection, [event()])
+        assert await rows(engine) == []
+        with connection.transaction():
+            outbox.save_sync(connection, [event()])
+        assert len(await rows(engine)) == 1
+
+
+async def test_async_psycopg_in_autocommit_outside_of_a_transaction(
+    engine: AsyncEngine, postgres_url: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(
+        plain(postgres_url), autocommit=True
+    ) as connection:
+        with pytest.raises(CaptureError, match=r"`async with connection\.transaction\(\):`"):
+            await outbox.save(connection, [event()])
+        assert await rows(engine) == []
+        async with connection.transaction():
+            await outbox.save(connection, [event()])
+        assert len(await rows(engine)) == 1
+
+
+@pytest.mark.parametrize("database", ["postgresql", "sqlite"], indirect=True)
+async def test_an_engine_in_autocommit(database: AsyncEngine) -> None:
+    chosen = database.execution_options(isolation_level="AUTOCOMMIT")
+    made = create_async_engine(database.url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    for engine in (chosen, made):
+        async with engine.begin() as connection:
+            with pytest.raises(
+                CaptureError, match=r"isolation level AUTOCOMMIT.*another isolation"
+            ):
+                await outbox.save(connection, [event()])
+            assert await rows(database) == []
+    async with made.execution_options(isolation_level="SERIALIZABLE").begin() as connection:
+        await outbox.save(connection, [event()])
+    assert len(await rows(database)) == 1
+
+
+async def test_an_engine_whose_driver_commits_each_statement(
+    engine: AsyncEngine, postgres_sync_url: str
+) -> None:
+    autocommitting = create_engine(
+        postgres_sync_url, connect_args={"autocommit": True}, poolclass=NullPool
+    )
+    with autocommitting.begin() as connection, pytest.raises(CaptureError, match="AUTOCOMMIT"):
+        outbox.save_sync(connection, [event()])
+    assert await rows(engine) == []
+
+
+async def test_a_sync_connection_for_save(sync_engine: Engine, postgres_url: str) -> None:
+    with sync_engine.begin() as connection, psycopg.connect(plain(postgres_url)) as raw:
+        for each in (connection, raw):
+            with pytest.raises(
+                CaptureError,
+                match=r"Connection, which is not async.*save_sync\(connection, events\)",
+            ):
+                await outbox.save(each, [event()])
+
+
+async def test_an_async_connection_for_save_sync(engine: AsyncEngine, postgres_url: str) -> None:
+    raw = await asyncpg.connect(plain(postgres_url))
+    async with engine.begin() as connection, raw.transaction():
+        for each in (connection, raw):
+            with pytest.raises(
+                CaptureError, match=r"Connection, which is async.*`await outbox.save"
+            ):
+                outbox.save_sync(each, [event()])
+    await raw.close()
+
+
+async def test_what_is_no_connection(
+    sync_engine: Engine, engine: AsyncEngine, sqlite_connection: sqlite3.Connection
+) -> None:
+    for each in (sync_engine, engine, sqlite_connection, None, "postgresql://"):
+        with pytest.raises(CaptureError, match="Give a connection or session of SQLAlchemy, or"):
+            await outbox.save(each, [event()])
+        with pytest.raises(CaptureError, match="Give a connection or session of SQLAlchemy, or"):
+            outbox.save_sync(each, [event()])
+
+
+@pytest.mark.parametrize(
+    "given", [event(), Delayed(event(), until=event().occurred_at), None, 1, EventBus()]
+)
+async def test_one_event_instead_of_a_list(
+    engine: AsyncEngine, sync_engine: Engine, given: Any
+) -> None:
+    async with engine.begin() as connection:
+        with pytest.raises(CaptureError, match=r"instead of a list of events\. Give \[event\]"):
+            await outbox.save(connection, given)
+    with Session(sync_engine) as session, pytest.raises(CaptureError, match="instead of a list"):
+        outbox.save_sync(session, given)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        lambda: event(payload={"x": float("nan")}),
+        lambda: event(payload={"x": "\0"}),
+        lambda: event(payload={"x": "x" * 2**20}),
+        lambda: event(event_type="x" * 256),
+        lambda: event(aggregate_id="x" * 513),
+    ],
+)
+async def test_an_event_that_cannot_be_saved_takes_the_others_along(
+    engine: AsyncEngine, problem: Callable[[], Event]
+) -> None:
+    async with engine.begin() as connection:
+        with pytest.raises(CaptureError, match="cannot capture x"):
+            await outbox.save(connection, [event(), problem()])
+    assert await rows(engine) == []
