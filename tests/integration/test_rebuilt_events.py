@@ -50,6 +50,13 @@ class SecondAllowing(PydanticEvent, version=2):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Measured(DomainEvent):
+    zero: float
+    order: dict[str, int]
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
 class Before(DomainEvent, name="customer.moved"):
     street: str = "Ring"
 
@@ -149,3 +156,18 @@ async def test_a_time_keeps_its_offset(database: AsyncEngine) -> None:
     await save(database, event)
     [delivered] = await attempts(database, Before)
     assert same(delivered, event)
+
+
+@pytest.mark.requirement("A7")
+async def test_only_what_equality_does_not_see_may_change(database: AsyncEngine) -> None:
+    """As docs/how-to/events.md says: -0.0, the order of a dict, `fold` of a naive time."""
+    at = datetime(2026, 1, 5, 12, fold=1)  # noqa: DTZ001  naive on purpose
+    event = Measured(zero=-0.0, order={"long": 1, "b": 2, "a": 3}, at=at)
+    await save(database, event)
+    [delivered] = await attempts(database, Measured)
+    assert delivered == event
+    assert same(delivered, event)
+    assert delivered.at.fold == 0
+    on_postgresql = database.dialect.name == "postgresql"
+    assert list(delivered.order) == (["a", "b", "long"] if on_postgresql else ["long", "b", "a"])
+    assert str(delivered.zero) == ("0.0" if on_postgresql else "-0.0")

@@ -102,8 +102,7 @@ def test_the_fields_of_the_model_itself_are_renamed() -> None:
          f"'{UUID(int=1)}' becomes {UUID(int=1)!r}"),
         ({"pet": Dog(name="Rex")}, "pet", f"{CHANGED}: "
          "Dog(name='Rex', loud=True) becomes Pet(name='Rex')"),
-        ({"secret": SecretStr("x")}, "secret", f"{CHANGED}: "
-         "SecretStr('**********') becomes SecretStr('**********')"),
+        ({"secret": SecretStr("x")}, "secret", "is a secret, which pydantic writes as asterisks"),
         ({"by_pair": {(1, 2): 3}}, "by_pair", f"{UNREAD} array"),
         ({"rest": object()}, "", "cannot be written by pydantic: Unable to serialize unknown type: "
          "<class 'object'>"),

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from postroom.events.codec.contract import Codec, CodecOf, Convert, typed
 from postroom.events.codec.hints import field_hints
+from postroom.events.codec.proof import prove
 from postroom.events.codec.unfit import Unfit, relocate, unreadable
 
 
@@ -29,7 +30,8 @@ def data_class(tp: Any, codec_of: CodecOf) -> Codec | None:
     if not is_data_class(tp):
         return None
     parts = _parts(tp, codec_of)
-    return typed(tp, dict, _encoder(parts), _decoder(tp, parts))
+    encode, decode = _encoder(parts), _decoder(tp, parts)
+    return typed(tp, dict, _proven(tp, encode, decode), decode)
 
 
 def _parts(cls: Any, codec_of: CodecOf) -> list[_Part]:
@@ -61,6 +63,36 @@ def _encoder(parts: list[_Part]) -> Convert:
         return document
 
     return encode
+
+
+def _proven(cls: type, encode: Convert, decode: Convert) -> Convert:
+    """Encode, and prove what `__init__` of the class's own, or other attributes, may lose."""
+    names = frozenset(field.name for field in fields(cls))
+    always = _has_own_init(cls)
+
+    def write(value: Any) -> dict[str, Any]:
+        document: dict[str, Any] = encode(value)
+        if always or not names.issuperset(getattr(value, "__dict__", ())):
+            prove(value, _rebuilt(cls, decode, document))
+        return document
+
+    return write
+
+
+def _has_own_init(cls: Any) -> bool:
+    """Whether `__init__` is from a file, not made by @dataclass."""
+    code = getattr(cls.__init__, "__code__", None)
+    return code is None or code.co_filename != "<string>"
+
+
+def _rebuilt(cls: type, decode: Convert, document: dict[str, Any]) -> Any:
+    try:
+        return decode(document)
+    except Unfit as unfit:
+        cause = unfit.__cause__
+        problem = f"cannot be built again from its fields: {type(cause).__name__}: {cause}"
+        remedy = f"Have {cls.__name__}.__init__ take each field, by name and as it is stored."
+        raise Unfit(problem, remedy) from cause
 
 
 def _decoder(cls: type, parts: list[_Part]) -> Convert:

@@ -1,0 +1,196 @@
+"""Values that a class keeps outside its fields, or does not take back: refused at capture."""
+
+from collections import OrderedDict
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field, PrivateAttr, SecretStr, field_serializer
+
+from postroom import (
+    CaptureError,
+    DomainEvent,
+    EventRegistry,
+    deserialize_event,
+    serialize_event,
+)
+from postroom.events.codec import same
+from postroom.integrations.pydantic import PydanticEvent
+
+
+class Inner(BaseModel):
+    _note: str = PrivateAttr(default="")
+
+    def noted(self, note: str) -> "Inner":
+        self._note = note
+        return self
+
+
+class Private(PydanticEvent):
+    number: int = 1
+    inner: Inner | None = None
+    inners: tuple[Inner, ...] = ()
+    _secret: str = PrivateAttr(default="")
+
+    def with_secret(self, secret: str) -> "Private":
+        self._secret = secret
+        return self
+
+
+class Masked(PydanticEvent):
+    password: SecretStr | None = None
+
+
+class Unmasked(PydanticEvent):
+    password: SecretStr | None = None
+
+    @field_serializer("password", when_used="json-unless-none")
+    def _in_the_clear(self, password: SecretStr) -> str:
+        return password.get_secret_value()
+
+
+class Ordered(PydanticEvent):
+    ranks: OrderedDict[str, int]
+
+
+class Hidden(PydanticEvent):
+    number: int = Field(repr=False)
+
+    @field_serializer("number")
+    def _rounded(self, number: int) -> int:
+        return number // 10 * 10
+
+
+class Holding(PydanticEvent):
+    hidden: dict[str, Hidden]
+
+
+class Raising(PydanticEvent):
+    number: int
+
+    def __init__(self, number: int, **others: Any) -> None:
+        super().__init__(**{"number": number + 1, **others})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paid(DomainEvent):
+    amount: int
+
+    def __init__(self, amount: int, note: str = "") -> None:
+        super().__init__()
+        object.__setattr__(self, "amount", amount)
+        object.__setattr__(self, "note", note)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picky(DomainEvent):
+    cents: int
+
+    def __init__(self, cents: int) -> None:
+        if cents > 100:
+            raise ValueError("too much")
+        super().__init__()
+        object.__setattr__(self, "cents", cents * 100)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionalOnly(DomainEvent):
+    amount: int
+
+    def __init__(self, amount: int, /) -> None:
+        super().__init__()
+        object.__setattr__(self, "amount", amount)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noted(DomainEvent):
+    amount: int
+    note: InitVar[str] = ""
+
+    def __post_init__(self, note: str) -> None:
+        object.__setattr__(self, "_note", note)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Derived(DomainEvent):
+    email: str
+    tags: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_domain", self.email.partition("@")[2])
+
+    @cached_property
+    def shouted(self) -> str:
+        return self.email.upper()
+
+
+@dataclass
+class Money:
+    amount: int
+
+    def __init__(self, amount: int, note: str = "") -> None:
+        self.amount, self.note = amount, note
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nested(DomainEvent):
+    prices: list[Money]
+
+
+LOST = r"is not a field, so its value would be lost.*Make it a field"
+
+
+@pytest.mark.parametrize(
+    ("event", "error"),
+    [
+        (Private().with_secret("x"), rf"field `_secret` {LOST}"),
+        (Private(inner=Inner().noted("x")), rf"field `inner._note` {LOST}"),
+        (Private(inners=(Inner(), Inner().noted("x"))), rf"field `inners\[1\]._note` {LOST}"),
+        (Masked(password=SecretStr("hunter2")), r"`password` is a secret.*field_serializer"),
+        (Ordered(ranks=OrderedDict(a=1, b=2)), r"`ranks` has an order.*list of pairs"),
+        (
+            Holding(hidden={"a b": Hidden(number=15)}),
+            r"`hidden\['a b'\].number` does not come back as it went in: 15 becomes 10",
+        ),
+        (Raising(1), r"field `number` does not come back as it went in: 2 becomes 3"),
+        (Paid(5, "lost"), rf"field `note` {LOST}"),
+        (Picky(5), r"it cannot be built again.*ValueError: too much.*Picky.__init__"),
+        (PositionalOnly(5), r"it cannot be built again.*TypeError.*PositionalOnly.__init__"),
+        (Noted(amount=5, note="lost"), rf"field `_note` {LOST}"),
+        (Nested(prices=[Money(1), Money(2, "lost")]), rf"field `prices\[1\].note` {LOST}"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_would_be_lost_is_refused_at_capture(event: Any, error: str) -> None:
+    with pytest.raises(CaptureError, match=error) as refused:
+        serialize_event(event)
+    assert "hunter2" not in str(refused.value)
+
+
+def used(event: Derived) -> Derived:
+    """Give an event whose cached property has been read."""
+    assert event.shouted
+    return event
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Private(inner=Inner(), inners=(Inner(),)),
+        Masked(),
+        Unmasked(password=SecretStr("hunter2")),
+        Ordered(ranks=OrderedDict(a=1)),
+        Paid(5),
+        Noted(amount=5),
+        Derived(email="a@b.com"),
+        used(Derived(email="a@b.com")),
+        Nested(prices=[Money(1)]),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_what_the_class_makes_again_is_no_loss(event: Any) -> None:
+    registry = EventRegistry()
+    registry.register(type(event))
+    back = deserialize_event(type(event).__name__, serialize_event(event), registry=registry)
+    assert same(back, event)
