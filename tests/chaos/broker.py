@@ -56,14 +56,18 @@ class Broker:
     def create(self) -> None:
         """Write down how it is to be."""
         made = self.certificates.make("server", by="authority")
-        (self._home / "enabled_plugins").write_text("[].\n")
+        (self._home / "enabled_plugins").write_text("[rabbitmq_auth_mechanism_ssl].\n")
         (self._home / "rabbitmq.conf").write_text(
             f"listeners.tcp.1 = {HOST}:{self.port}\n"
             f"listeners.ssl.1 = {HOST}:{self.tls_port}\n"
             f"ssl_options.cacertfile = {self.certificates.path('authority')}\n"
             f"ssl_options.certfile = {made.certificate}\n"
             f"ssl_options.keyfile = {made.key}\n"
-            "ssl_options.verify = verify_none\n"
+            "ssl_options.verify = verify_peer\n"  # of those that have a certificate
+            "ssl_options.fail_if_no_peer_cert = false\n"
+            "auth_mechanisms.1 = PLAIN\n"
+            "auth_mechanisms.2 = EXTERNAL\n"
+            "ssl_cert_login_from = common_name\n"
             f"max_message_size = {MAX_MESSAGE_SIZE}\n"
             "log.file = false\n"
             "log.console = true\n"

@@ -14,7 +14,7 @@ AUTHORITY = "keyUsage=critical,keyCertSign"
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Two files."""
+    """Two files, which belong together."""
 
     certificate: Path
     key: Path

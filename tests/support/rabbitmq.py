@@ -20,7 +20,7 @@ MANAGEMENT_PORT = 15672
 def temporary_vhost(server_url: str, name: str) -> Iterator[str]:
     """Create a vhost that the URL's user may do everything in, give its URL, delete it."""
     server = URL(server_url)
-    administration = _administration(server)
+    administration = administration_of(server)
     administration.create(name)
     try:
         yield str(server.with_path(f"/{name}"))
@@ -38,6 +38,10 @@ class User:
         self.url = str(URL(vhost_url).with_user(self.name).with_password(self.password))
         self._administration = administration
 
+    def set_password(self, password: str) -> None:
+        """Change the password; connections that are open stay so."""
+        self._administration.change_password(self.name, password)
+
     def may(self, *, configure: str = "", write: str = "", read: str = "") -> None:
         """Allow what is named by these patterns, and nothing else."""
         self._administration.permit(self._vhost, self.name, configure, write, read)
@@ -50,7 +54,7 @@ class User:
 @contextmanager
 def temporary_user(vhost_url: str) -> Iterator[User]:
     """Create a user for a vhost, and delete it."""
-    administration = _administration(URL(vhost_url))
+    administration = administration_of(URL(vhost_url))
     user = User(vhost_url, administration)
     administration.create_user(user.name, user.password)
     try:
@@ -80,6 +84,13 @@ class ManagementApi:
 
     def create_user(self, name: str, password: str) -> None:
         self._put(f"users/{name}", password=password, tags="")
+
+    def change_password(self, name: str, password: str) -> None:
+        self.create_user(name, password)
+
+    def connection_properties(self) -> str:
+        """Return what all clients say about themselves, as text."""
+        return httpx.get(f"{self._address}/connections", auth=self._login).text
 
     def delete_user(self, name: str) -> None:
         self._delete(f"users/{name}")
@@ -117,6 +128,13 @@ class Rabbitmqctl:
     def create_user(self, name: str, password: str) -> None:
         self._run("add_user", name, password)
 
+    def change_password(self, name: str, password: str) -> None:
+        self._run("change_password", name, password)
+
+    def connection_properties(self) -> str:
+        """Return what all clients say about themselves, as text."""
+        return self._run("list_connections", "client_properties")
+
     def delete_user(self, name: str) -> None:
         self._run("delete_user", name)
 
@@ -126,12 +144,14 @@ class Rabbitmqctl:
     def permit_topics(self, vhost: str, user: str, exchange: str, write: str) -> None:
         self._run("set_topic_permissions", "-p", vhost, user, exchange, write, ".*")
 
-    def _run(self, *words: str) -> None:
+    def _run(self, *words: str) -> str:
         command = ["rabbitmqctl", "--quiet", *words]
-        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
+        done = subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
+        return done.stdout.decode()
 
 
-def _administration(server: URL) -> ManagementApi | Rabbitmqctl:
+def administration_of(server: URL) -> ManagementApi | Rabbitmqctl:
+    """Give the first way to administer a broker that works."""
     for administration in (ManagementApi(server), Rabbitmqctl(server)):
         if administration.works():
             return administration

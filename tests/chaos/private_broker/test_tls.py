@@ -41,7 +41,7 @@ async def test_records_arrive_by_tls(
     assert witness.outages == []
 
 
-async def outage_of(engine: AsyncEngine, mailbox: Mailbox, url: str) -> str:
+async def outage_of(mailbox: Mailbox, url: str) -> str:
     """Give what is said when a publisher cannot be opened, at once."""
     publisher = mailbox.publisher(url)
     try:
@@ -63,9 +63,9 @@ def assert_one_clear_line(said: str, where: str) -> None:
 @pytest.mark.requirement("E2")
 @pytest.mark.parametrize("options", ["cafile=stranger", ""], ids=["another's", "nobody's"])
 async def test_a_certificate_that_nobody_vouches_for_is_an_outage_that_says_so(
-    engine: AsyncEngine, broker: Broker, mailbox: Mailbox, options: str
+    broker: Broker, mailbox: Mailbox, options: str
 ) -> None:
-    said = await outage_of(engine, mailbox, tls_url(broker, options))
+    said = await outage_of(mailbox, tls_url(broker, options))
 
     assert_one_clear_line(said, f"127.0.0.1:{broker.tls_port}")
     assert "certificate verify failed" in said
@@ -73,22 +73,22 @@ async def test_a_certificate_that_nobody_vouches_for_is_an_outage_that_says_so(
 
 @pytest.mark.requirement("E2")
 async def test_tls_to_a_port_without_it_is_an_outage_that_says_where(
-    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+    broker: Broker, mailbox: Mailbox
 ) -> None:
     url = broker.url.replace("amqp://", "amqps://")
 
-    said = await outage_of(engine, mailbox, f"{url}?no_verify_ssl=1")
+    said = await outage_of(mailbox, f"{url}?no_verify_ssl=1")
 
     assert_one_clear_line(said, f"127.0.0.1:{broker.port}")
 
 
 @pytest.mark.requirement("E2")
 async def test_no_tls_to_a_port_with_it_is_an_outage_that_says_where(
-    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+    broker: Broker, mailbox: Mailbox
 ) -> None:
     url = broker.tls_url.replace("amqps://", "amqp://")
 
-    said = await outage_of(engine, mailbox, url)
+    said = await outage_of(mailbox, url)
 
     assert_one_clear_line(said, f"127.0.0.1:{broker.tls_port}")
 
@@ -107,3 +107,47 @@ async def test_a_relay_reports_a_wrong_certificate_without_a_traceback(
             await relay.stop()
 
     assert [each.getMessage() for each in caplog.records if each.exc_info] == []
+
+
+def external_url(broker: Broker, name: str, *, by: str = "authority") -> str:
+    """Give a URL that logs in by a certificate of this name."""
+    made = broker.certificates.make(name, by=by)
+    files = f"cacertfile={broker.certificates.path('authority')}"
+    files += f"&certfile={made.certificate}&keyfile={made.key}"
+    url = broker.tls_url.replace("guest:guest@", "")
+    return f"{url}?auth_mechanism=external&{files}"
+
+
+@pytest.mark.requirement("E2")
+async def test_a_certificate_is_all_the_login_that_is_needed(
+    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
+) -> None:
+    records = records_of_keys(10, 2)
+    await save(engine, records)
+    relay = OutboxRelay(outbox, engine, mailbox.publisher(external_url(broker, "guest")))
+    tally = await relay.run_once()
+
+    assert tally.delivered == len(records)
+    assert records_in(await mailbox.empty()) == {str(each.id) for each in records}
+
+
+@pytest.mark.requirement("E2")
+async def test_a_certificate_of_nobody_that_the_broker_knows_is_an_outage_that_names_it(
+    broker: Broker, mailbox: Mailbox
+) -> None:
+    said = await outage_of(mailbox, external_url(broker, "nobody"))
+
+    assert "refused the login by certificate" in said
+    assert "nobody.pem" in said
+    assert "is a user of the broker (ssl_cert_login_from)" in said
+
+
+@pytest.mark.requirement("E2")
+async def test_a_client_certificate_by_an_authority_that_the_broker_does_not_trust_is_an_outage(
+    broker: Broker, mailbox: Mailbox
+) -> None:
+    said = await outage_of(mailbox, external_url(broker, "guest", by="stranger"))
+
+    assert f"127.0.0.1:{broker.tls_port}" in said
+    assert "\n" not in said
+    assert "alert" in said  # of TLS: unknown ca

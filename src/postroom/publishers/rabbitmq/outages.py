@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from postroom.errors import ConfigurationError, ConnectionLostError, OutageError
-from postroom.publishers.rabbitmq.amqp.cluster import CONNECT_WITHIN, Cluster
+from postroom.publishers.rabbitmq.amqp.cluster import CONNECT_WITHIN, Cluster, Credentials
 from postroom.publishers.rabbitmq.amqp.errors import (
     AddressError,
     AmqpError,
@@ -14,12 +14,16 @@ from postroom.publishers.rabbitmq.amqp.errors import (
 )
 
 
-def cluster_of(urls: str | Sequence[str], within: timedelta = CONNECT_WITHIN) -> Cluster:
+def cluster_of(
+    urls: str | Sequence[str],
+    within: timedelta = CONNECT_WITHIN,
+    credentials: Credentials | None = None,
+) -> Cluster:
     """Read the URL or URLs of a broker. Raises ConfigurationError, without a password."""
     if within <= timedelta():
         raise ConfigurationError("connect_within must be greater than zero.")
     try:
-        return Cluster(urls, within=within)
+        return Cluster(urls, within=within, credentials=credentials)
     except AddressError as error:
         raise ConfigurationError(str(error)) from None
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from postroom.errors import OutageError
 from postroom.publishers.base import DELIVERED, Outage, OutageWatcher, Outcome, Refused
 from postroom.publishers.rabbitmq.amqp.address import Address
-from postroom.publishers.rabbitmq.amqp.cluster import CONNECT_WITHIN
+from postroom.publishers.rabbitmq.amqp.cluster import CONNECT_WITHIN, Credentials
 from postroom.publishers.rabbitmq.amqp.connection import Connection
 from postroom.publishers.rabbitmq.amqp.errors import EncodeError
 from postroom.publishers.rabbitmq.amqp.frames import Message
@@ -41,6 +41,8 @@ class RabbitMQPublisher:
     - `cloud_events`: the source to name, for messages that are CloudEvents 1.0 (binary mode) too
     - `confirm_within`: how long the broker may take to confirm a message
     - `connect_within`: how long a host may take to let us in, before the next one is tried
+    - `credentials`: returns user and password, sync or async; called whenever it connects, so that
+      they can change
     """
 
     max_batch: Final = 500
@@ -56,8 +58,9 @@ class RabbitMQPublisher:
         cloud_events: str | None = None,
         confirm_within: timedelta = timedelta(seconds=30),
         connect_within: timedelta = CONNECT_WITHIN,
+        credentials: Credentials | None = None,
     ) -> None:
-        self.cluster = cluster_of(url, connect_within)
+        self.cluster = cluster_of(url, connect_within, credentials)
         self.exchange = exchange
         self.topology = topology
         self._routing = Routing(exchange, routes or {})

@@ -1,13 +1,13 @@
 """Where a broker is, and who asks: AMQP URLs taken apart, and shown without passwords."""
 
 import re
-import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from postroom.publishers.rabbitmq.amqp.errors import AddressError
+from postroom.publishers.rabbitmq.amqp.tls import TLS_OPTIONS, check_tls
 
 PORTS: Final = {"amqp": 5672, "amqps": 5671}
 SHAPE: Final = "amqp://user:password@host:5672/vhost, or amqps:// for TLS"
@@ -16,8 +16,7 @@ URL: Final = re.compile(r"([a-z]*)://([^/?#]*)(.*)", re.DOTALL)
 HOST: Final = re.compile(
     r"(?:\[(?P<ipv6>[\w.%]*:[\w.:%]*)\]|(?P<name>[^\[\]:;\s]*))(?::(?P<port>\d{0,5}))?", re.ASCII
 )
-CERTIFICATES: Final = {"cafile", "capath", "certfile", "keyfile"}
-OPTIONS: Final = {*CERTIFICATES, "no_verify_ssl", "heartbeat", "name"}
+OPTIONS: Final = {*TLS_OPTIONS, "auth_mechanism", "heartbeat", "name"}
 HEARTBEAT: Final = 10
 
 
@@ -34,7 +33,7 @@ class Address:
     heartbeat: int
     """Seconds between signs of life; the broker may ask for fewer. 0 asks for none."""
     name: str
-    """Of the connection, as the broker's own tools list it."""
+    """Of the program, in the connection's name; empty for that of the process."""
     options: dict[str, str]
 
     def __str__(self) -> str:
@@ -42,23 +41,10 @@ class Address:
         vhost = "" if self.vhost == "/" else quote(self.vhost, safe="")
         return f"{host}:{self.port}/{vhost}"
 
-    def tls_context(self) -> ssl.SSLContext | None:
-        """Make what a TLS connection is checked with; None for a plain one."""
-        if not self.tls:
-            return None
-        files = {name: self.options.get(name) for name in CERTIFICATES}
-        try:
-            context = ssl.create_default_context(cafile=files["cafile"], capath=files["capath"])
-            if files["certfile"]:
-                context.load_cert_chain(files["certfile"], files["keyfile"])
-        except OSError as error:
-            raise AddressError(
-                f"the certificates that the URL of {self} names cannot be read: {error}"
-            ) from error
-        if self.options.get("no_verify_ssl", "0") not in ("0", ""):
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context
+    @property
+    def external(self) -> bool:
+        """Whether the client's certificate says who it is, and not a user and a password."""
+        return self.options.get("auth_mechanism", "").lower() == "external"
 
 
 def parse(urls: str | Sequence[str]) -> tuple[Address, ...]:
@@ -74,10 +60,7 @@ def _parse(url: str) -> list[Address]:
     scheme, authority, rest = _split(url)
     parts = urlsplit(f"{scheme}://host{rest}")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if unknown := sorted(options.keys() - OPTIONS):
-        raise AddressError(
-            f"the broker's URL has an option {unknown[0]!r}. It knows {', '.join(sorted(OPTIONS))}."
-        )
+    _check_options(scheme, options)
     if "/" in parts.path[1:]:
         raise AddressError(
             "the broker's URL has more than one / in its path, which is the name of a vhost."
@@ -94,7 +77,7 @@ def _parse(url: str) -> list[Address]:
             vhost=unquote(parts.path[1:]) or "/",
             tls=scheme == "amqps",
             heartbeat=_seconds(options.get("heartbeat", str(HEARTBEAT))),
-            name=options.get("name", "postroom"),
+            name=options.get("name", ""),
             options=options,
         )
         for host, port in _hosts(hosts)
@@ -121,6 +104,22 @@ def _split(url: str) -> tuple[str, str, str]:
             " otherwise: %2F for /, %3F for ?, %23 for #, %40 for @."
         )
     return scheme, authority, rest
+
+
+def _check_options(scheme: str, options: Mapping[str, str]) -> None:
+    if unknown := sorted(options.keys() - OPTIONS):
+        raise AddressError(
+            f"the broker's URL has an option {unknown[0]!r}. It knows {', '.join(sorted(OPTIONS))}."
+        )
+    check_tls(options, tls=scheme == "amqps")
+    mechanism = options.get("auth_mechanism", "plain").lower()
+    if mechanism not in ("plain", "external"):
+        raise AddressError("auth_mechanism is plain or external in the broker's URL.")
+    if mechanism == "external" and not options.get("certfile"):
+        raise AddressError(
+            "auth_mechanism=external in the broker's URL needs a client certificate:"
+            " amqps://host/vhost?auth_mechanism=external&certfile=…&keyfile=…"
+        )
 
 
 def _hosts(text: str) -> list[tuple[str, int | None]]:

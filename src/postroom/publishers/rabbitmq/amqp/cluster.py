@@ -1,17 +1,23 @@
 """The hosts of a broker: a connection to the first of them that lets us in."""
 
+import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
+from inspect import isawaitable
 from itertools import cycle, islice
-from typing import Final
+from typing import Any, Final
 
 from postroom.publishers.rabbitmq.amqp.address import parse
 from postroom.publishers.rabbitmq.amqp.connect import connect
 from postroom.publishers.rabbitmq.amqp.connection import Connection
-from postroom.publishers.rabbitmq.amqp.errors import ConnectError
+from postroom.publishers.rabbitmq.amqp.errors import AddressError, ConnectError, one_line
 
 CONNECT_WITHIN: Final = timedelta(seconds=5)
+Login = tuple[str, str]
+Credentials = Callable[[], Login | Awaitable[Login]]
+"""Returns user and password; sync or async."""
 
 
 class Cluster:
@@ -19,10 +25,23 @@ class Cluster:
 
     - `urls`: a URL, which may name several hosts, or several URLs
     - `within`: how long each host may take to let us in
+    - `credentials`: called whenever it connects, for user and password; those of a URL are unused
     """
 
-    def __init__(self, urls: str | Sequence[str], *, within: timedelta = CONNECT_WITHIN) -> None:
+    def __init__(
+        self,
+        urls: str | Sequence[str],
+        *,
+        within: timedelta = CONNECT_WITHIN,
+        credentials: Credentials | None = None,
+    ) -> None:
         self.addresses = parse(urls)
+        if credentials is not None and any(each.external for each in self.addresses):
+            raise AddressError(
+                "auth_mechanism=external in the broker's URL logs in by certificate. Leave out"
+                " `credentials`, or auth_mechanism."
+            )
+        self._credentials = credentials
         self._within = within.total_seconds()
         self._turns = cycle(random.sample(self.addresses, len(self.addresses)))
 
@@ -34,10 +53,34 @@ class Cluster:
 
         Raises ConnectError, which names each host and its reason; AddressError.
         """
+        login = await self._login()
         refusals: list[ConnectError] = []
         for address in islice(self._turns, len(self.addresses)):
+            known = address if login is None else replace(address, user=login[0], password=login[1])
             try:
-                return await connect(address, within=self._within)
+                return await connect(known, within=self._within)
             except ConnectError as error:
                 refusals.append(error)
         raise ConnectError("; ".join(map(str, refusals))) from refusals[-1]
+
+    async def _login(self) -> Login | None:
+        """Ask for user and password; None if the URLs have them."""
+        if self._credentials is None:
+            return None
+        try:
+            async with asyncio.timeout(self._within):
+                found: Any = self._credentials()
+                if isawaitable(found):
+                    found = await found
+        except TimeoutError as error:
+            late = f"they did not come within {self._within:g} s"
+            raise ConnectError(f"no credentials for RabbitMQ at {self}: {late}") from error
+        except Exception as error:
+            why = f"{type(error).__name__}: {one_line(error)}"
+            raise ConnectError(f"no credentials for RabbitMQ at {self}: {why}") from error
+        match found:
+            case (str(user), str(password)):
+                return user, password
+        raise AddressError(
+            f"credentials returned {type(found).__name__}. It has to return (user, password)."
+        )

@@ -11,6 +11,7 @@ from postroom.publishers.rabbitmq.amqp.errors import (
     ReplyCode,
     one_line,
 )
+from postroom.publishers.rabbitmq.amqp.tls import tls_context
 
 NEXT_ADDRESS: Final = 0.25
 """Seconds after which the next IP address of a host name is tried as well."""
@@ -36,7 +37,7 @@ async def connect(address: Address, *, within: float) -> Connection:
 
 async def _reach(connection: Connection) -> None:
     address, loop = connection.address, asyncio.get_running_loop()
-    context = address.tls_context()
+    context = tls_context(address.options) if address.tls else None
     # For a name that has several IP addresses; uvloop tries them one after the other.
     is_asyncio = isinstance(loop, asyncio.BaseEventLoop)
     several: dict[str, Any] = {"happy_eyeballs_delay": NEXT_ADDRESS} if is_asyncio else {}
@@ -61,14 +62,20 @@ def _failure(address: Address, error: BaseException, within: float) -> ConnectEr
 
 def _refusal(address: Address, error: ClosedError) -> str:
     """Say why a broker refused a connection, and what to check."""
+    if error.code == ReplyCode.ACCESS_REFUSED and address.external:
+        return (
+            f"RabbitMQ refused the login by certificate {address.options['certfile']} at {address}."
+            " Check that the certificate's name is a user of the broker (ssl_cert_login_from)."
+        )
     if error.code == ReplyCode.ACCESS_REFUSED:
         return (
             f"RabbitMQ refused the login of `{address.user}` at {address}."
             " Check the user, the password and the vhost."
         )
     if error.code == ReplyCode.NOT_ALLOWED:
+        user = address.options["certfile"] if address.external else address.user
         return (
-            f"RabbitMQ refused `{address.user}` the vhost `{address.vhost}` at {address}:"
+            f"RabbitMQ refused `{user}` the vhost `{address.vhost}` at {address}:"
             f" {error.reason}. Check that it exists, and that the user may use it."
         )
     return f"cannot use RabbitMQ at {address}: {error.reason or 'the broker gave no reason'}"

@@ -55,10 +55,10 @@ class Connection(asyncio.Protocol):
     # -- open and close
 
     async def log_in(self) -> None:
-        """Agree with the broker on everything, and enter the vhost. Raises ClosedError."""
+        """Log in, and enter the vhost. Raises ClosedError; ConnectError for want of a mechanism."""
         start = await self._ask(header.ProtocolHeader(), commands.Connection.Start)
         self.server = server_name(start)
-        tune = await self._ask(start_ok(self.address), commands.Connection.Tune)
+        tune = await self._ask(start_ok(self.address, start), commands.Connection.Tune)
         agreed = tune_ok(self.address, tune)
         self.frame_max = agreed.frame_max
         self._send(agreed)
