@@ -130,7 +130,8 @@ def test_a_migration_goes_on_working_without_postroom(make_app: MakeApp) -> None
     assert "sa.Column('occurred_at', sa.DateTime(timezone=True), nullable=False)" in written
     assert "postgresql_where=sa.text('due_at IS NOT NULL')" in written
     assert "sqlite_where=sa.text('ready')" in written
-    assert "postgresql_with={'fillfactor': 30}" in written
+    by_version = ["postgresql_with={'fillfactor': 30}", "'heap WITH (fillfactor = 30)'"]
+    assert any(storage in written for storage in by_version)
 
 
 @pytest.mark.requirement("E11")

@@ -473,10 +473,14 @@ async def test_of_several_databases_the_note_goes_to_that_of_the_outbox(
     assert await notes(engine) == ["plain"]
 
 
+@pytest.mark.parametrize("how", ["execution_options", "create_engine"])
 async def test_a_session_without_transactions_is_refused(
-    engine: AsyncEngine, diary: Diary, record: ClaimedRecord
+    engine: AsyncEngine, diary: Diary, record: ClaimedRecord, how: str
 ) -> None:
-    careless = engine.execution_options(isolation_level="AUTOCOMMIT")
+    if how == "execution_options":
+        careless = engine.execution_options(isolation_level="AUTOCOMMIT")
+    else:
+        careless = create_async_engine(engine.url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
     publisher = await noting_publisher(careless, diary, First, session=MainAsyncSession)
     outcome = await one(publisher, record)
     assert isinstance(outcome, Refused)

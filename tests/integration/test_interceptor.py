@@ -586,6 +586,7 @@ async def test_an_expired_aggregate_gives_its_id_without_a_flush_in_between(play
     await play(story)
 
 
+@pytest.mark.skipif(not hasattr(Session, "merge_all"), reason="SQLAlchemy 2.1 has merge_all")
 async def test_merge_all_warns_too(play: Play) -> None:
     def story(session: Session) -> None:
         with pytest.warns(CaptureWarning, match=r"AccountOpened.*merge_all"):

@@ -108,4 +108,4 @@ def _invitations(**equal: Any) -> Invitations:
 
 def _violated(error: IntegrityError) -> str | None:
     """Name the constraint or index that did not hold."""
-    return getattr(error.driver_exception, "constraint_name", None)
+    return getattr(getattr(error.orig, "__cause__", None), "constraint_name", None)

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
+import sqlalchemy
 from sqlalchemy import (
     ARRAY,
     BigInteger,
@@ -37,6 +38,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
+from postroom.errors import ConfigurationError
 from postroom.record import OutboxRecord, key_hash
 
 STRIPES: Final = 1024
@@ -118,6 +120,11 @@ def insert_last(mapper: Mapper[Any]) -> None:
     It goes by the names of modules otherwise. A key that is locked before its aggregate's row, in
     an application that locks the row first elsewhere, is a deadlock.
     """
+    if not hasattr(mapper, "_sort_key"):
+        raise ConfigurationError(
+            f"postroom does not work with SQLAlchemy {sqlalchemy.__version__}. Install a version"
+            " that it was tested with: pip install 'SQLAlchemy>=2.0.31,<2.2'."
+        )
     mapper.__dict__["_sort_key"] = chr(sys.maxunicode)
 
 

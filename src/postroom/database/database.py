@@ -131,7 +131,7 @@ class Database:
         """Return a table's name, quoted as the database wants it."""
         preparer = self.engine.dialect.identifier_preparer
         # A driver that wants % doubled has text() do that once more.
-        percent = "%%" if getattr(preparer, "_double_percents", False) else "%"
+        percent = preparer.quote_identifier("%").strip('"')
         return preparer.format_table(table).replace(percent, "%").replace(":", r"\:")
 
 

@@ -49,7 +49,7 @@ class Receipts:
         )
         return statement
 
-    def consumers(self, message_id: str) -> Select[str]:
+    def consumers(self, message_id: str) -> Select[Any]:
         """Select who has received a message."""
         return select(self.table.c.consumer).where(self.table.c.message_id == message_id)
 

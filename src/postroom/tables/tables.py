@@ -1,9 +1,10 @@
 """The tables: the outbox on the application's own MetaData, and its companions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+import sqlalchemy
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -29,12 +30,12 @@ from postroom.record import Status
 TABLE: Final = "outbox"
 # Storage parameters of PostgreSQL. Claims and the clean-up pass over dead rows until a vacuum
 # removes them: by default when 20 % are dead, most of a day's records if a week of them is kept.
-VACUUM_OFTEN: Final = {
+VACUUM_OFTEN: Final[Mapping[str, float]] = {
     "autovacuum_vacuum_scale_factor": 0.01,
     "autovacuum_analyze_scale_factor": 0.02,
 }
 # A poll updates all rows of a worker. With room in the page, no update needs a new index entry.
-ROOM_FOR_UPDATES: Final = {"fillfactor": 30}
+ROOM_FOR_UPDATES: Final[Mapping[str, float]] = {"fillfactor": 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def _records(metadata: MetaData, name: str, schema: str | None) -> Table:
         schema=schema,
         sqlite_autoincrement=True,
         comment="postroom: events on their way",
-        postgresql_with=VACUUM_OFTEN,
+        **_storage(VACUUM_OFTEN),
     )
     # An index that changes gets a new name: the schema check compares names only.
     _partial_index(f"ix_{name}_ready", records, ("partition", "position"), "ready")
@@ -121,7 +122,7 @@ def _leases(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("lost_by", Text()),
         schema=schema,
         comment="postroom: which worker serves which partition",
-        postgresql_with=ROOM_FOR_UPDATES,
+        **_storage(ROOM_FOR_UPDATES),
     )
 
 
@@ -134,7 +135,7 @@ def _workers(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("seen_until", UtcDateTime(), nullable=False),
         schema=schema,
         comment="postroom: who is there to share the work",
-        postgresql_with=ROOM_FOR_UPDATES,
+        **_storage(ROOM_FOR_UPDATES),
     )
 
 
@@ -149,8 +150,17 @@ def _blocked_keys(metadata: MetaData, name: str, schema: str | None) -> Table:
         moment_column("blocked_at"),
         schema=schema,
         comment="postroom: keys whose records wait for one of them",
-        postgresql_with=VACUUM_OFTEN | {"fillfactor": 50},  # few rows are updated at a time
+        **_storage({**VACUUM_OFTEN, "fillfactor": 50}),  # few rows are updated at a time
     )
+
+
+def _storage(parameters: Mapping[str, float]) -> dict[str, Any]:
+    """Return the arguments of a Table that give it storage parameters on PostgreSQL."""
+    if not sqlalchemy.__version__.startswith("2.0."):
+        return {"postgresql_with": dict(parameters)}
+    # SQLAlchemy 2.0 has no argument for them, and writes this one into CREATE TABLE as it is.
+    listed = ", ".join(f"{name} = {value}" for name, value in parameters.items())
+    return {"postgresql_using": f"heap WITH ({listed})"}
 
 
 def _partial_index(name: str, table: Table, columns: tuple[str, ...], where: str) -> None:
