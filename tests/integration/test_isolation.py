@@ -147,7 +147,8 @@ async def counted(sessions: async_sessionmaker[AsyncSession], account: UUID) -> 
     """Change an account; tell whether nobody else has changed it meanwhile."""
     try:
         async with sessions() as session, session.begin():
-            found = await session.get_one(Account, account)
+            # FOR UPDATE: SQLAlchemy 2.0 has asyncpg begin in READ COMMITTED, whatever the default.
+            found = await session.get_one(Account, account, with_for_update=True)
             found.rename(str(int(found.name) + 1))
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) not in TRY_AGAIN:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy
 from sqlalchemy import MetaData, event, select, text
 from sqlalchemy.ext.asyncio import (
     AsyncEngine,
@@ -563,6 +564,9 @@ async def execute(engine: AsyncEngine, statement: str) -> None:
 async def test_a_table_may_have_any_name(
     engine: AsyncEngine, postgres_url: str, driver: str, table: str
 ) -> None:
+    if (driver, table, sqlalchemy.__version__) == ("asyncpg", "%(x)s", "2.0.31"):
+        pytest.skip("SQLAlchemy 2.0.31 takes the name for a parameter")
+
     class OddRecord(OutboxRecord):
         pass
 

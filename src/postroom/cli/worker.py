@@ -20,6 +20,7 @@ from postroom.cli.errors import (
 from postroom.cli.health import health_server
 from postroom.cli.settings import WorkerSettings
 from postroom.cli.wiring import relay_of
+from postroom.database.database import translated
 from postroom.errors import ConfigurationError, OutageError, SchemaError
 from postroom.publishers.base import Publisher
 from postroom.relay.health import Tally
@@ -122,7 +123,8 @@ async def check(relay: OutboxRelay) -> bool:
 def description(relay: OutboxRelay, *, once: bool) -> str:
     """Say what a worker will do, and to where; nothing that is secret."""
     settings = relay.settings
-    where = f"table `{relay.outbox.tables.records.fullname}` of {place(relay.engine.url)}"
+    table = translated(relay.engine, relay.outbox.tables.records).fullname
+    where = f"table `{table}` of {place(relay.engine.url)}"
     journey = f"from {where} to {_name(relay.publisher)}"
     if once:
         return f"delivers what may leave now {journey}"

@@ -16,10 +16,10 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from sqlalchemy import Engine, Table, TextClause
+from sqlalchemy import Engine, MetaData, Table, TextClause, event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.database.errors import LOCKED, describe, explain_pooler, is_conflict, sql_state
@@ -38,6 +38,18 @@ LEASE: Final = timedelta(seconds=10)
 """The default lease; every transaction ends by itself within it."""
 HEARTBEAT: Final = LEASE.total_seconds() / 4
 """Seconds between heartbeats at most. A lease is renewed four times before it ends."""
+STATEMENT_OPTIONS: Final = frozenset(
+    (
+        "isolation_level",
+        "max_row_buffer",
+        "no_parameters",
+        "postgresql_deferrable",
+        "postgresql_readonly",
+        "stream_results",
+        "yield_per",
+    )
+)
+"""Options of an engine that are for the application's statements, not for the relay's."""
 ATTEMPTS: Final = 5
 """How often a transaction is tried that conflicts with another one."""
 
@@ -66,10 +78,15 @@ class Database:
         self.engine = engine
         self.tables = tables
         self.sql = dialect_of(engine, tables, lease)
-        self._transactions = _transactions(engine, self.sql, keep=keep_connections)
+        self._keep_connections = keep_connections
         self._shift = shift
         self.records, self.leases = self._name(tables.records), self._name(tables.leases)
         self.workers, self.blocked = self._name(tables.workers), self._name(tables.blocked_keys)
+
+    @cached_property
+    def _transactions(self) -> Transactions:
+        """At the first use: listeners may be added after the engine and the relay are made."""
+        return _transactions(self.engine, self.sql, keep=self._keep_connections)
 
     @asynccontextmanager
     async def transaction(self, *, snapshot: bool = False) -> AsyncIterator[Run]:
@@ -128,11 +145,12 @@ class Database:
         return await execute(statement, {**self.sql.clock(self._shift()), **values})
 
     def _name(self, table: Table) -> str:
-        """Return a table's name, quoted as the database wants it."""
+        """Return a table's name and schema, quoted as the database wants it."""
         preparer = self.engine.dialect.identifier_preparer
         # A driver that wants % doubled has text() do that once more.
         percent = preparer.quote_identifier("%").strip('"')
-        return preparer.format_table(table).replace(percent, "%").replace(":", r"\:")
+        named = preparer.format_table(translated(self.engine, table))
+        return named.replace(percent, "%").replace(":", r"\:")
 
 
 class HasDatabase(Protocol):
@@ -171,7 +189,7 @@ def dialect_of(engine: AsyncEngine, tables: OutboxTables, lease: timedelta) -> D
         )
     match engine.dialect.name:
         case "postgresql":
-            return PostgresDialect(tables.records.fullname, lease)
+            return PostgresDialect(translated(engine, tables.records).fullname, lease)
         case "sqlite":
             return SQLiteDialect()
         case other:
@@ -181,7 +199,9 @@ def dialect_of(engine: AsyncEngine, tables: OutboxTables, lease: timedelta) -> D
 
 
 def _transactions(engine: AsyncEngine, sql: Dialect, *, keep: bool) -> Transactions:
-    if engine.dialect.driver != "asyncpg" or not isinstance(sql, PostgresDialect):
+    # Listeners to `begin` are called by SQLAlchemy alone.
+    has_listeners = bool(engine.sync_engine.dispatch.begin)
+    if engine.dialect.driver != "asyncpg" or has_listeners or not isinstance(sql, PostgresDialect):
         return EngineTransactions(engine, sql)
     from postroom.database.asyncpg import AsyncpgTransactions  # it may not be installed
 
@@ -193,10 +213,34 @@ def own_engine(engine: AsyncEngine, tables: OutboxTables, lease: timedelta) -> A
 
     Handlers may use up the application's connections; the relay could not renew its leases then.
     """
-    own = Engine(engine.pool.recreate(), engine.dialect, engine.url, hide_parameters=True)
+    given = engine.get_execution_options()
+    options = {name: value for name, value in given.items() if name not in STATEMENT_OPTIONS}
+    own = Engine(
+        engine.pool.recreate(),  # which has the listeners of the pool
+        engine.dialect,
+        engine.url,
+        execution_options=options,
+        hide_parameters=True,
+    )
     result = AsyncEngine(own)
+    if engine.dialect.name == "postgresql":  # on SQLite they take, or do not take, the write lock
+        _copy_begin_listeners(engine.sync_engine, own)
     dialect_of(engine, tables, lease).install(result)
     return result
+
+
+def _copy_begin_listeners(source: Engine, target: Engine) -> None:
+    """Copy what sets a role or a search path for each transaction."""
+    known = list(target.dispatch.begin)  # listeners to every engine
+    for listener in source.dispatch.begin:
+        if listener not in known:
+            event.listen(target, "begin", listener)
+
+
+def translated(engine: AsyncEngine, table: Table) -> Table:
+    """Return a table with a name only, in the schema that the engine's options translate to."""
+    schemas = engine.get_execution_options().get("schema_translate_map") or {}
+    return Table(table.name, MetaData(), schema=schemas.get(table.schema, table.schema))
 
 
 async def finish(work: Coroutine[Any, Any, T]) -> T:

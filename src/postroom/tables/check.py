@@ -62,7 +62,7 @@ class _Comparison:
         self.dialect, self.records = connection.dialect, tables.records
         self.schema = connection.schema_for_object(tables.records)
         self.place = _place(connection.engine.url)
-        argument = f', schema="{self.records.schema}"' if self.records.schema else ""
+        argument = f', schema="{self.schema}"' if self.schema else ""
         self.upgrade = f'`op.upgrade_outbox("{self.records.name}"{argument})` in a migration'
 
     def drift(self) -> Iterator[Drift]:
@@ -89,6 +89,9 @@ class _Comparison:
                 yield from self._position_drift(found.get("position"))
                 yield from self._id_drift(indexes[key])
 
+    def _name(self, table: Table) -> str:
+        return f"{self.schema}.{table.name}" if self.schema else table.name
+
     def _missing_schema(self, schema: str) -> Drift:
         text = f"no schema `{schema}` in {self.place}."
         if self.dialect.name == "sqlite":
@@ -98,12 +101,12 @@ class _Comparison:
         return Drift(f"{text} {remedy}", (create,))
 
     def _missing_table(self, table: Table) -> Drift:
-        text = f"no table `{table.fullname}` in {self.place}."
+        text = f"no table `{self._name(table)}` in {self.place}."
         repair = tuple(create_table(table, self.dialect))
         return Drift(f"{text} Create it with `alembic upgrade head`.", repair)
 
     def _missing_column(self, column: Column[Any]) -> Drift:
-        text = f"table `{column.table.fullname}` has no column `{column.name}`."
+        text = f"table `{self._name(column.table)}` has no column `{column.name}`."
         if not can_be_added(column, self.dialect):
             return Drift(f"{text} Add it by hand: existing rows need a value for it.")
         return Drift(f"{text} {self.upgrade} adds it.", (add_column(column, self.dialect),))
@@ -112,7 +115,7 @@ class _Comparison:
         missing = [column for column in table.columns if column.name not in found]
         yield from map(self._missing_column, missing)
         for name, column in found.items():
-            subject = f"column `{name}` of table `{table.fullname}`"
+            subject = f"column `{name}` of table `{self._name(table)}`"
             wanted = table.columns.get(name)
             if wanted is None and _needs_a_value(column):
                 yield Drift(
@@ -126,11 +129,11 @@ class _Comparison:
     def _index_drift(self, table: Table, found: set[str | None]) -> Iterator[Drift]:
         for index in indexes(table):
             if index.name not in found:
-                text = f"index `{index.name}` of table `{table.fullname}` is missing."
+                text = f"index `{index.name}` of table `{self._name(table)}` is missing."
                 yield Drift(f"{text} {self.upgrade} creates it.", (CreateIndex(index),))
 
     def _position_drift(self, found: ReflectedColumn | None) -> Iterator[Drift]:
-        subject = f"column `position` of table `{self.records.fullname}`"
+        subject = f"column `position` of table `{self._name(self.records)}`"
         if self.dialect.name == "sqlite":
             if found and not self._has_autoincrement():
                 yield Drift(
@@ -153,8 +156,8 @@ class _Comparison:
     def _id_drift(self, indexes: list[ReflectedIndex]) -> Iterator[Drift]:
         if not any(map(_makes_id_unique, indexes)):
             yield Drift(
-                f"table `{self.records.fullname}` has no unique constraint on `id`: an event that"
-                f" is saved twice would be delivered twice. {AUTOGENERATE}"
+                f"table `{self._name(self.records)}` has no unique constraint on `id`: an event"
+                f" that is saved twice would be delivered twice. {AUTOGENERATE}"
             )
 
 
