@@ -1,6 +1,7 @@
 """The outbox of an application: one object that names it, and does no I/O."""
 
 from collections.abc import Callable, Iterable, Mapping
+from inspect import iscoroutinefunction
 from typing import Any, Literal, get_args
 
 from sqlalchemy import Connection, Engine, MetaData, Table, inspect
@@ -57,6 +58,7 @@ class Outbox:
     ) -> None:
         if ordering not in get_args(Ordering):
             raise ConfigurationError(f"ordering is {ordering!r}. It is 'strict' or 'relaxed'.")
+        _check_headers(headers)
         _check_unmapped(record)
         self.metadata = metadata
         self.record = record
@@ -164,6 +166,14 @@ def map_outbox_table(mapper_registry: registry, *, table: str = TABLE, **options
     if known in outboxes:
         return outboxes[known]
     return Outbox(mapper_registry.metadata, table=table, mapper_registry=mapper_registry, **options)
+
+
+def _check_headers(headers: object) -> None:
+    if not callable(headers) or iscoroutinefunction(headers):
+        raise ConfigurationError(
+            f"headers is a {type(headers).__name__}, or async. Give a plain function that returns"
+            " a mapping."
+        )
 
 
 def _check_unmapped(record: type[OutboxRecord]) -> None:

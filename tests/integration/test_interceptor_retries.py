@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import Engine, event, select
 from sqlalchemy.orm import Session
 
-from postroom import OutboxRecord
+from postroom import CaptureError, OutboxRecord
+from postroom.identity import uuid7
 from tests.support.shop import Account, AccountClosed, Note, outbox
 
 Play = Callable[[Callable[[Session], None]], Awaitable[None]]
@@ -209,5 +210,46 @@ async def test_a_deep_copy_is_captured_like_any_other_aggregate(play: Play) -> N
         session.add_all([Account.open("Bob"), copied])
         session.commit()
         assert types(session) == ["AccountOpened", "AccountRenamed", "AccountOpened"]
+
+    await play(story)
+
+
+async def test_an_event_that_two_aggregates_raise_is_refused(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = Account.open("Ann")
+        copied = copy.deepcopy(account)
+        copied.id = uuid7()
+        session.add_all([account, copied])
+        with pytest.raises(CaptureError, match=r"AccountOpened.*already"):
+            session.commit()
+        session.rollback()
+        copied.clear_events()
+        session.add_all([account, copied])
+        session.commit()
+        assert types(session) == ["AccountOpened"]
+
+    await play(story)
+
+
+async def test_an_event_that_is_dispatched_and_captured_is_refused(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = Account.open("Ann")
+        session.add(account)
+        outbox.dispatcher(session).dispatch_sync(account.domain_events)
+        with pytest.raises(CaptureError, match=r"AccountOpened.*in one way"):
+            session.commit()
+
+    await play(story)
+
+
+async def test_an_event_that_was_captured_is_not_raised_again(play: Play) -> None:
+    def story(session: Session) -> None:
+        account = Account.open("Ann")
+        [opened] = account.domain_events
+        session.add(account)
+        session.flush()
+        account.raise_event(opened)
+        with pytest.raises(CaptureError, match=r"AccountOpened.*already"):
+            session.commit()
 
     await play(story)

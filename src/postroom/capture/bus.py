@@ -1,6 +1,6 @@
 """The request's way in: controllers emit events to a bus, which is flushed before the commit."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,8 +12,8 @@ from postroom.capture.capture import CaptureSettings, capture, describe_for, set
 from postroom.errors import CaptureError
 from postroom.events.codec import Unfit, check_json, codec_for
 from postroom.events.delayed import undelayed
-from postroom.events.description import Description
-from postroom.events.envelope import allows_extra_fields
+from postroom.events.description import Description, check_event
+from postroom.events.envelope import allows_extra_fields, version_name
 from postroom.events.event import Event, UntypedEvent
 from postroom.events.payload import explain
 
@@ -22,21 +22,27 @@ class EventBus:
     """Collects the events of one request, in order. Nothing is saved until it is flushed."""
 
     def __init__(self) -> None:
-        self._events: list[Event] = []
+        self._events: dict[UUID, Event] = {}
 
     def emit(self, event: Event) -> None:
-        """Take an event."""
-        self._events.append(event)
+        """Take an event; refuse what is none, and what the bus has already."""
+        check_event(event)
+        if event.event_id in self._events:
+            raise CaptureError(
+                f"the bus has the event {event.event_id} ({type(undelayed(event)).__name__})"
+                " already. Make a new one each time that something happens."
+            )
+        self._events[event.event_id] = event
 
     def collect(self) -> list[Event]:
         """Return the events, in order, and clear the bus."""
-        events, self._events = self._events, []
-        return events
+        events, self._events = self._events, {}
+        return list(events.values())
 
     @property
     def events(self) -> tuple[Event, ...]:
         """The events taken so far."""
-        return tuple(self._events)
+        return tuple(self._events.values())
 
     @property
     def has_events(self) -> bool:
@@ -59,7 +65,9 @@ class OutboxMiddleware:
         """Add a record per event to the session and empty the bus; return how many there were.
 
         Each payload gets the envelope (`event_type`, `aggregate_type`, `aggregate_id`,
-        `timestamp`) and the context over it. Does not flush the session, and does not commit.
+        `timestamp`) and the context over it. The fields of a typed event stay as they are: they
+        win over the envelope, and a name of the context that is one of them is refused. Does not
+        flush the session, and does not commit.
         """
         return self.flush_sync(session, bus, **context)
 
@@ -80,11 +88,13 @@ def _envelop(event: Event, description: Description, context: Mapping[str, Any])
         "aggregate_id": description.aggregate_id,
         "timestamp": codec_for(datetime).encode(description.occurred_at),
     }
-    payload = {**description.payload, **envelope, **context}
-    if not isinstance(bare := undelayed(event), UntypedEvent):
-        _check_extra(type(bare), description)
-        _check_fields(description, payload)
-    return description._replace(payload=payload)
+    if isinstance(bare := undelayed(event), UntypedEvent):
+        return description._replace(payload={**description.payload, **envelope, **context})
+    _check_extra(type(bare), description)
+    own = {*description.payload, version_name(type(bare))}
+    _check_context(description, own & context.keys())
+    added = {name: value for name, value in envelope.items() if name not in own}
+    return description._replace(payload={**description.payload, **added, **context})
 
 
 def _check_extra(event_class: type, description: Description) -> None:
@@ -96,13 +106,14 @@ def _check_extra(event_class: type, description: Description) -> None:
         )
 
 
-def _check_fields(description: Description, enveloped: Mapping[str, Any]) -> None:
+def _check_context(description: Description, shared: Set[str]) -> None:
     """Refuse to write over the fields of a class: it could not be rebuilt as it was."""
-    changed = [name for name, value in description.payload.items() if enveloped[name] != value]
-    if changed:
+    if shared:
+        name = min(shared)
         raise CaptureError(
-            f"cannot capture {description.event_type}: its field `{changed[0]}` has the name of"
-            " something that the middleware adds. Rename the field, or the context."
+            f"cannot capture {description.event_type}: `{name}` is the event's own, and the context"
+            " of the flush would be written over it. Leave it out of the context, or rename the"
+            " field of the event."
         )
 
 

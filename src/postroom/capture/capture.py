@@ -1,17 +1,18 @@
 """The one function that every way in ends in: events become records in a session."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import Table, inspect
-from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import Mapper, Session
+from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session
+from sqlalchemy.orm import Mapper, Session, scoped_session
 
+from postroom.capture.repeats import CapturedIds
 from postroom.errors import CaptureError, ConfigurationError
 from postroom.events.codec import Unfit, check_json
 from postroom.events.delayed import undelayed
-from postroom.events.description import Description, describe
+from postroom.events.description import Description, describe, event_list
 from postroom.events.event import Event, UntypedEvent
 from postroom.events.payload import explain, to_json
 from postroom.events.registry import EventRegistry
@@ -36,14 +37,18 @@ class CaptureSettings:
 
 
 def capture(
-    session: Session | AsyncSession, descriptions: Iterable[Description], settings: CaptureSettings
+    session: Session | AsyncSession, descriptions: Sequence[Description], settings: CaptureSettings
 ) -> list[OutboxRecord]:
     """Add a record per event to the session, in order: all of them, or none and an error.
 
     It never flushes, commits or talks to anybody.
     """
+    sync = _sync_session(session)
+    captured = CapturedIds.of(sync)
+    captured.check(sync, descriptions, settings.record)
     records = make_records(descriptions, settings)
-    session.add_all(records)
+    sync.add_all(records)
+    captured.add(sync, records)
     return records
 
 
@@ -65,10 +70,7 @@ def describe_for(event: Event, settings: CaptureSettings) -> Description:
 
 def describe_all(events: Iterable[Event], settings: CaptureSettings) -> list[Description]:
     """Describe several events to capture; refuse one event that is given instead of a list."""
-    if isinstance(events, Event) or not isinstance(events, Iterable):
-        kind = type(events).__name__
-        raise CaptureError(f"cannot capture a {kind} instead of a list of events. Give [event].")
-    return [describe_for(event, settings) for event in events]
+    return [describe_for(event, settings) for event in event_list(events)]
 
 
 def settings_of(record: type[OutboxRecord] = OutboxRecord) -> CaptureSettings:
@@ -83,6 +85,13 @@ def settings_of(record: type[OutboxRecord] = OutboxRecord) -> CaptureSettings:
         f"there is no outbox yet: {record.__name__} is not mapped to a table."
         " Make one at start-up, with Outbox(Base.metadata) or map_outbox_table(registry)."
     )
+
+
+def _sync_session(session: Any) -> Session:
+    if isinstance(session, scoped_session | async_scoped_session):
+        session = session()
+    sync: Session = session.sync_session if isinstance(session, AsyncSession) else session
+    return sync
 
 
 def _record(
@@ -107,7 +116,13 @@ def _record(
 
 
 def _headers(settings: CaptureSettings) -> dict[str, Any]:
-    headers = dict(settings.headers())
+    given = settings.headers()
+    if not isinstance(given, Mapping):
+        raise CaptureError(
+            f"cannot capture: the `headers` of the Outbox returned a {type(given).__name__}. It has"
+            " to return a mapping, such as {}."
+        )
+    headers = dict(given)
     if not headers:
         return headers
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from postroom.capture.capture import CaptureSettings, describe_all, make_records
+from postroom.capture.capture import CaptureSettings, capture, describe_all, make_records
 from postroom.capture.connection_kinds import Kind, async_kind, check_commits_later, sync_kind
 from postroom.capture.insertion import RecordInsertion
 from postroom.events.event import Event
@@ -31,12 +31,14 @@ class ConnectionCapture:
     async def save(self, connection: Any, events: Iterable[Event]) -> None:
         """Save events over an async connection."""
         kind = async_kind(connection)
-        records = self._records(events)
+        descriptions = describe_all(events, self._settings)
+        if kind is Kind.SESSION:
+            capture(connection, descriptions, self._settings)
+            return
+        records = make_records(descriptions, self._settings)
         match kind:
             case _ if not records:
                 return
-            case Kind.SESSION:
-                connection.add_all(records)
             case Kind.ASYNCPG:
                 await connection.execute(*self._insertion.for_asyncpg(records))
             case Kind.ASYNC_PSYCOPG:
@@ -49,12 +51,14 @@ class ConnectionCapture:
     def save_sync(self, connection: Any, events: Iterable[Event]) -> None:
         """Save events over a connection that is not async."""
         kind = sync_kind(connection)
-        records = self._records(events)
+        descriptions = describe_all(events, self._settings)
+        if kind is Kind.SESSION:
+            capture(connection, descriptions, self._settings)
+            return
+        records = make_records(descriptions, self._settings)
         match kind:
             case _ if not records:
                 return
-            case Kind.SESSION:
-                connection.add_all(records)
             case Kind.PSYCOPG:
                 import psycopg
 
@@ -62,9 +66,6 @@ class ConnectionCapture:
                 psycopg.Cursor(connection).execute(*self._insertion.for_psycopg(records))
             case _:
                 self._execute(connection, records)
-
-    def _records(self, events: Iterable[Event]) -> list[OutboxRecord]:
-        return make_records(describe_all(events, self._settings), self._settings)
 
     def _execute(self, connection: Connection, records: Sequence[OutboxRecord]) -> None:
         check_commits_later(connection)

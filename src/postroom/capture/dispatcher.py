@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
-from postroom.capture.capture import CaptureSettings, capture, describe_for, settings_of
+from postroom.capture.capture import CaptureSettings, capture, describe_all, settings_of
 from postroom.events.event import Event
 
 
@@ -27,5 +27,4 @@ class OutboxEventDispatcher:
 
     def dispatch_sync(self, events: Iterable[Event]) -> None:
         """Do the same from code that is not async."""
-        descriptions = [describe_for(event, self._settings) for event in events]
-        capture(self._session, descriptions, self._settings)
+        capture(self._session, describe_all(events, self._settings), self._settings)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from postroom.events.delayed import undelayed
-from postroom.events.description import describe
+from postroom.events.description import describe, event_list
 from postroom.events.event import Event, UntypedEvent
 from postroom.events.options import event_type_of
 from postroom.events.registry import EventRegistry, default_registry
@@ -29,7 +29,9 @@ class InProcessEventDispatcher:
 
     async def dispatch(self, events: Iterable[Event]) -> None:
         """Run the handlers of each event, concurrently; one event after the other."""
-        for event in map(undelayed, events):  # what is to wait needs an outbox to wait in
+        for event in map(
+            undelayed, event_list(events)
+        ):  # what is to wait needs an outbox to wait in
             await all_of(self._attempt(call) for call in self._calls(event))
 
     def _calls(self, event: Event) -> Iterable[Call]:

@@ -120,7 +120,7 @@ def _identity(aggregate: AggregateRoot) -> str | None:
 
 
 def _note_attached(session: Session, instance: object) -> None:
-    if isinstance(instance, AggregateRoot) and instance._raised():
+    if isinstance(instance, AggregateRoot) and instance._by_id():
         tracker_of(session).note(instance)
 
 

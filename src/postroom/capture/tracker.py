@@ -59,8 +59,8 @@ class Tracker:
     def take(self, session: Session, captured: Sequence[Captured]) -> None:
         """Clear captured events from their aggregates, for as long as the transaction stands."""
         for raised, _ in captured:
-            raised.aggregate._raised().remove((raised.number, raised.event))
-            if not raised.aggregate._raised():
+            raised.aggregate._take(raised.event)
+            if not raised.aggregate._by_id():
                 self._noted.pop(id(raised.aggregate), None)
         self._captured.setdefault(current_transaction(session), []).extend(captured)
 
@@ -80,7 +80,7 @@ class Tracker:
             self._captured.setdefault(transaction.parent, []).extend(captured)
         self._committed.discard(transaction)
         if transaction.parent is None:  # what somebody else collected is no longer of interest
-            self._noted = {key: one for key, one in self._noted.items() if one._raised()}
+            self._noted = {key: one for key, one in self._noted.items() if one._by_id()}
 
     def _give_back(self, session: Session, captured: Sequence[Captured], *, nested: bool) -> None:
         """Give new and detached aggregates their events back; forget those of the others.

@@ -1,13 +1,15 @@
 """Aggregates: the entities that raise events."""
 
-from bisect import insort
 from itertools import count
 from operator import itemgetter
 from typing import Any, Protocol
+from uuid import UUID
 
 from sqlalchemy.orm import object_session
 from sqlalchemy.orm.base import DEFAULT_STATE_ATTR
 
+from postroom.errors import CaptureError
+from postroom.events.description import check_event
 from postroom.events.event import Event
 
 RaisedEvent = tuple[int, Event]
@@ -43,7 +45,13 @@ class AggregateRoot:
 
     def raise_event(self, event: Event) -> None:
         """Note that something happened. It is saved together with the aggregate."""
-        self._raised().append((_next_number(), event))
+        check_event(event)
+        if event.event_id in self._by_id():
+            raise CaptureError(
+                f"{type(self).__name__} has raised the event {event.event_id} already. Make a new"
+                " one each time that something happens."
+            )
+        self._by_id()[event.event_id] = _next_number(), event
         listener = _listener(self)
         if listener is not None:
             listener.note(self)
@@ -55,25 +63,28 @@ class AggregateRoot:
 
     def collect_events(self) -> list[Event]:
         """Return the events, in order, and clear them."""
-        return [event for _, event in self._take_raised()]
+        events = list(self.domain_events)
+        self.clear_events()
+        return events
 
     def clear_events(self) -> None:
         """Forget the events: they will not be saved."""
-        self._take_raised()
+        self._by_id().clear()
 
     def _raised(self) -> list[RaisedEvent]:
+        return sorted(self._by_id().values(), key=itemgetter(0))
+
+    def _by_id(self) -> dict[UUID, RaisedEvent]:
         # In __dict__, because an ORM makes instances without calling __init__, and because an
         # annotated class attribute would look like a column or a field.
-        raised: list[RaisedEvent] = self.__dict__.setdefault("_postroom_raised", [])
+        raised: dict[UUID, RaisedEvent] = self.__dict__.setdefault("_postroom_raised", {})
         return raised
 
-    def _take_raised(self) -> list[RaisedEvent]:
-        raised = list(self._raised())
-        self._raised().clear()
-        return raised
+    def _take(self, event: Event) -> None:
+        del self._by_id()[event.event_id]
 
     def _give_back(self, number: int, event: Event) -> None:
-        insort(self._raised(), (number, event), key=itemgetter(0))
+        self._by_id()[event.event_id] = number, event
 
 
 def _listener(aggregate: AggregateRoot) -> RaiseListener | None:

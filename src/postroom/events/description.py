@@ -1,6 +1,6 @@
 """What capture needs to know of an event, whichever kind it is."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -64,6 +64,20 @@ def describe(event: Event) -> Description:
     except Unfit as unfit:
         name = getattr(event, "event_type", None) or event_type_of(type(event))
         raise CaptureError(f"cannot capture {name}: {explain(unfit)}") from unfit
+
+
+def check_event(event: Any) -> None:
+    """Refuse what is no event: it has no id, or no time."""
+    _required(event, "event_id", UUID)
+    _required(event, "occurred_at", datetime)
+
+
+def event_list(events: Iterable[Event]) -> Iterable[Event]:
+    """Refuse one event that is given instead of a list, and what is no list at all."""
+    if isinstance(events, Event) or not isinstance(events, Iterable):
+        kind = type(events).__name__
+        raise CaptureError(f"cannot capture a {kind} instead of a list of events. Give [event].")
+    return events
 
 
 def type_text(value: object) -> str | None:

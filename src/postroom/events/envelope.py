@@ -13,9 +13,14 @@ VERSION: Final = "event_version"
 _times: Final = codec_for(datetime)
 
 
+def version_name(event_class: type) -> str:
+    """The name of the version in a document."""
+    return _names(event_class)[VERSION]
+
+
 def stored_version(event_class: type, document: Mapping[str, Any]) -> Any:
     """Read the version a document says it has. One that says nothing is of version 1."""
-    return document.get(_names(event_class)[VERSION], 1)
+    return document.get(version_name(event_class), 1)
 
 
 def with_version(event_class: type, document: dict[str, Any]) -> dict[str, Any]:

@@ -12,14 +12,17 @@ from sqlalchemy.orm import Session
 
 from postroom import (
     CaptureError,
+    Delayed,
     DomainEvent,
     Event,
     EventBus,
+    EventDefinitionError,
     EventRegistry,
     Outbox,
     OutboxMiddleware,
     OutboxRecord,
     UntypedEvent,
+    deserialize_event,
 )
 from postroom.integrations.fastapi import get_event_bus, get_outbox_middleware
 
@@ -296,20 +299,87 @@ async def test_the_context_may_use_any_name(middleware: OutboxMiddleware) -> Non
     assert record.payload | context == record.payload
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stamped(DomainEvent, aggregate="stamp", key="number"):
+    """Has fields with the names of the envelope, and of what a context often holds."""
+
+    number: int
+    event_type: str
+    aggregate_type: str
+    aggregate_id: str
+    timestamp: str
+    user_id: str
+
+
+def stamped(timestamp: str = "my time") -> Stamped:
+    return Stamped(
+        number=7,
+        event_type="my type",
+        aggregate_type="my aggregate",
+        aggregate_id="my id",
+        timestamp=timestamp,
+        user_id="u-1",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CamelStamped(DomainEvent, case="camel"):
+    user_id: str = "u-1"
+
+
 @pytest.mark.requirement("C4")
-@pytest.mark.parametrize("context", [{}, {"user_id": "u-1", "note": "other"}])
-async def test_what_the_middleware_adds_is_not_written_over_a_field(
-    middleware: OutboxMiddleware, context: dict[str, str]
+@pytest.mark.parametrize("value", ["mine", "my time", "x"])
+async def test_the_fields_of_a_typed_event_win_over_the_envelope(
+    middleware: OutboxMiddleware, value: str
+) -> None:
+    session, event = Session(), stamped(value)
+    await middleware.flush(session, bus_with(event), request_id="r-1")
+    [record] = added(session)
+    assert record.payload["request_id"] == "r-1"
+    names = ("event_type", "aggregate_type", "aggregate_id", "timestamp")
+    assert [record.payload[name] for name in names] == ["my type", "my aggregate", "my id", value]
+    assert (record.event_type, record.aggregate_type) == ("Stamped", "stamp")
+    assert record.aggregate_id == "7"
+    registry = outbox.settings.registry
+    assert deserialize_event("Stamped", record.payload, registry=registry) == event
+
+
+@pytest.mark.requirement("C4")
+@pytest.mark.parametrize("value", ["u-1", "another", None])
+@pytest.mark.parametrize("name", ["user_id", "timestamp", "event_id", "event_version"])
+async def test_a_context_with_the_name_of_a_field_is_refused_whatever_its_value(
+    middleware: OutboxMiddleware, name: str, value: str | None
 ) -> None:
     """The class could not be rebuilt as it was. An untyped payload has no class to be true to."""
-
-    @dataclass(frozen=True, kw_only=True)
-    class Stamped(DomainEvent, name="stamped" + str(len(context))):
-        timestamp: str = "mine"
-        note: str = "mine"
-
-    session, bus = Session(), bus_with(Stamped())
-    with pytest.raises(CaptureError, match=r"stamped.*`timestamp`.*Rename"):
-        await middleware.flush(session, bus, **context)
+    session, bus = Session(), bus_with(created(), stamped())
+    with pytest.raises(CaptureError, match=rf"Stamped: `{name}` is the event's own.*Leave.*rename"):
+        await middleware.flush(session, bus, **{name: value})
     assert not session.new
-    assert bus.event_count == 1
+    assert bus.event_count == 2
+
+
+@pytest.mark.requirement("C4")
+async def test_the_name_of_a_field_is_its_name_in_the_payload(middleware: OutboxMiddleware) -> None:
+    session = Session()
+    await middleware.flush(session, bus_with(CamelStamped()), user_id="another")
+    [record] = added(session)
+    assert (record.payload["userId"], record.payload["user_id"]) == ("u-1", "another")
+    with pytest.raises(CaptureError, match="`userId` is the event's own"):
+        await middleware.flush(session, bus_with(CamelStamped()), userId="u-1")
+
+
+@pytest.mark.parametrize("wrong", [{"event_type": "x"}, "x", 5, None, object(), MessageQueued])
+def test_what_is_no_event_is_refused_when_it_is_emitted(wrong: Any) -> None:
+    bus = EventBus()
+    with pytest.raises(EventDefinitionError, match=r"is not an event.*DomainEvent"):
+        bus.emit(wrong)
+    assert not bus.has_events
+
+
+def test_an_event_is_emitted_once() -> None:
+    event = created()
+    bus = bus_with(event)
+    with pytest.raises(CaptureError, match=rf"has the event {event.event_id} .*Make a new one"):
+        bus.emit(Delayed(event, until=MOMENT))
+    assert bus.collect() == [event]
+    bus.emit(event)

@@ -295,6 +295,30 @@ def test_headers_that_do_not_fit_are_refused(
     assert not session.new
 
 
+@pytest.mark.parametrize("wrong", [None, [("trace", "1")], "trace", 5])
+def test_headers_that_are_no_mapping_are_refused(wrong: Any) -> None:
+    class WrongRecord(OutboxRecord):
+        pass
+
+    wrongly = Outbox(MetaData(), record=WrongRecord, headers=lambda: wrong)
+    session = Session()
+    with pytest.raises(CaptureError, match=r"`headers` .*returned a \w+\. .*a mapping, such as {}"):
+        wrongly.dispatcher(session).dispatch_sync([untyped()])
+    assert not session.new
+
+
+def test_headers_are_a_function_that_is_not_async() -> None:
+    class WrongRecord(OutboxRecord):
+        pass
+
+    async def later() -> dict[str, Any]:
+        return {}
+
+    for wrong in ({"trace": "1"}, None, later):
+        with pytest.raises(ConfigurationError, match=r"headers is .*plain function.*a mapping"):
+            Outbox(MetaData(), record=WrongRecord, headers=wrong)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("longest", ["x" * 255, "é" * 127 + "x", "💌" * 63 + "xyz"])
 def test_an_event_type_has_at_most_255_bytes(save: Save, longest: str) -> None:
     session = Session()
@@ -417,6 +441,14 @@ def test_events_may_be_any_iterable() -> None:
     session = Session()
     outbox.dispatcher(session).dispatch_sync(untyped() for _ in range(3))
     assert len(session.new) == 3
+
+
+@pytest.mark.parametrize("one", [MeterRead(), untyped(), None, 5, MeterRead])
+async def test_one_event_instead_of_a_list_is_refused(one: Any) -> None:
+    session = Session()
+    with pytest.raises(CaptureError, match=r"instead of a list of events\. Give \[event\]"):
+        await outbox.dispatcher(session).dispatch(one)
+    assert not session.new
 
 
 def test_no_events_add_nothing() -> None:

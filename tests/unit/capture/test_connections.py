@@ -33,9 +33,11 @@ def session(request: pytest.FixtureRequest) -> Any:
 
 async def test_records_are_added_to_a_session(session: Any) -> None:
     await outbox.save(session, [event])
-    outbox.save_sync(session, [event])
+    outbox.save_sync(session, [UntypedEvent(event_type="x", payload={})])
     assert [record.event_type for record in session.new] == ["x", "x"]
     assert all(type(record) is SavedRecord for record in session.new)
+    with pytest.raises(CaptureError, match="already"):
+        outbox.save_sync(session, [event])
 
 
 async def test_a_refused_event_takes_the_others_along(session: Any) -> None:

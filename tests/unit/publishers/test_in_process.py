@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from dishka import AsyncContainer, Provider, Scope, make_async_container
 
-from postroom import DomainEvent, Event, EventDispatcher, EventRegistry, UntypedEvent
+from postroom import (
+    CaptureError,
+    DomainEvent,
+    Event,
+    EventDispatcher,
+    EventRegistry,
+    UntypedEvent,
+)
 from postroom.capture.in_process import InProcessEventDispatcher
 from postroom.events.delayed import Delayed
 from tests.support.waiting import PATIENCE
@@ -198,3 +205,11 @@ async def test_a_delayed_event_is_handled_now(
     event = UserCreated(name="ann")
     await dispatcher(container, registry).dispatch([Delayed(event, datetime.now(UTC))])
     assert log.seen == [("Audit", event)]
+
+
+async def test_one_event_instead_of_a_list_is_refused(
+    container: AsyncContainer, registry: EventRegistry
+) -> None:
+    one: Any = UserCreated(name="ann")
+    with pytest.raises(CaptureError, match=r"instead of a list of events\. Give \[event\]"):
+        await dispatcher(container, registry).dispatch(one)
