@@ -24,7 +24,7 @@ class OddRecord(OutboxRecord):
     pass
 
 
-odd = Outbox(MetaData(), table='odd "name" 100%', schema="it's %(odd)s", record=OddRecord)
+odd = Outbox(MetaData(), table='odd "name" 100%', schema="it's 100 %s", record=OddRecord)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def odd_tables(sync_engine: Engine) -> Iterator[Engine]:
         odd.create_tables(connection)
     yield sync_engine
     with sync_engine.begin() as connection:
-        connection.execute(text("""DROP SCHEMA "it's %(odd)s" CASCADE"""))
+        connection.execute(text("""DROP SCHEMA "it's 100 %s" CASCADE"""))
 
 
 def event(name: str = "x") -> UntypedEvent:

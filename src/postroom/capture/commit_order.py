@@ -110,7 +110,8 @@ def _all_locked(element: LockedPositions, compiler: SQLCompiler, **options: Any)
     stripes = compiler.process(element.clauses, **options)
     # The subquery refers to no row: it runs once, before the first number is taken.
     lock = f"SELECT count({_lock('stripe', compiler)})"
-    locked = f"({lock} FROM unnest({stripes}) AS stripe)"
+    # The cast is for psycopg2: it writes an array that is empty without a type.
+    locked = f"({lock} FROM unnest(CAST({stripes} AS integer[])) AS stripe)"
     return f"CASE WHEN {locked} >= 0 THEN {_next_position(compiler)} END"
 
 
