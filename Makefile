@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test chaos lint check format requirements services bench bench-quick bench-peers capture drain clean
+.PHONY: help demo test test-versions chaos lint check format requirements services bench bench-quick bench-peers capture drain clean
 
 BIN := .venv/bin
 BASE := .venv/.base-installed
@@ -37,6 +37,9 @@ demo: $(BASE)  ## Run an application on SQLite, with sample traffic and some tro
 
 test: $(DEV) services  ## Run every test; measure the coverage of branches, and of the requirements
 	@$(BIN)/pytest -n $(JOBS) --no-loadscope-reorder $(or $(ARGS),--cov --requirements)
+
+test-versions: $(DEV) services  ## Run the tests on the lowest and highest SQLAlchemy, and on Python 3.11, 3.12 and 3.13
+	@$(BIN)/python -m scripts.versions $(ARGS)
 
 chaos: $(DEV) services  ## Kill, freeze and cut off relays for some minutes; the tests have a short version
 	@POSTROOM_CHAOS=full POSTROOM_TEST_PATIENCE=5 $(BIN)/pytest -n $(JOBS) --no-loadscope-reorder \
@@ -76,8 +79,8 @@ capture: $(DEV) services  ## Measure what capturing an event costs a transaction
 drain: $(DEV) services  ## Deliver a million records: how fast, and in how much memory
 	@$(BIN)/python -m benchmarks.drain $(ARGS)
 
-clean:  ## Remove .venv, .venv-peers, caches and build output (not .services/: a server may live there)
-	@rm -rf .venv .venv-peers .coverage .coverage.* htmlcov build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache \
+clean:  ## Remove .venv, .venvs, .venv-peers, caches and build output (not .services/: a server may live there)
+	@rm -rf .venv .venvs .venv-peers .coverage .coverage.* htmlcov build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache \
 		.import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
