@@ -1,17 +1,19 @@
 """Equality that also compares types, all the way down."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
-from datetime import datetime, time
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from enum import Enum
 from functools import cached_property
 from inspect import getattr_static
+from types import NoneType
 from typing import Any
 from uuid import UUID
 
 NOTHING = object()
+_WITHOUT_PARTS = frozenset((NoneType, bool, int, float, str, bytes, Decimal, UUID, date, timedelta))
 _STATE = "_sa_instance_state"  # SQLAlchemy's, in an instance of a mapped class
 
 
@@ -23,6 +25,8 @@ def same(a: Any, b: Any) -> bool:
     """
     if type(a) is not type(b):  # asyncpg's UUID is a subclass that stands for the same
         return isinstance(a, UUID) and isinstance(b, UUID) and a == b
+    if type(a) in _WITHOUT_PARTS:
+        return bool(a == b)
     if isinstance(a, Enum):  # a member may be a dataclass, too
         return a is b
     if isinstance(a, datetime | time):
@@ -71,7 +75,7 @@ def _same_members(a: Any, b: Any) -> bool:
         twin = left.get(key, NOTHING)
         if not same(key, twin):  # equal by another type, or a datetime that `==` does not find
             twin = next((other for other in left if same(key, other)), NOTHING)
-        if twin is NOTHING or (isinstance(a, Mapping) and not same(a[key], b[twin])):
+        if twin is NOTHING or (isinstance(a, dict) and not same(a[key], b[twin])):
             return False
         del left[twin]
     return True
