@@ -129,6 +129,7 @@ def _aggregate_id(event: Event, key: str) -> str | None:
     if key != "aggregate_id" and not hasattr(event, key):
         raise EventDefinitionError(
             f"{type(event).__qualname__} has no field `{key}`, which its class keyword `key` names."
+            " Name a field or a property."
         )
     return id_text(getattr(event, key, None))
 
@@ -148,7 +149,7 @@ def _text(field: str, value: Any, longest: int, shortest: int = 0) -> str | None
     size = len(text.encode())
     if not shortest <= size <= longest:
         problem = f"has {size} bytes, and may have {shortest} to {longest}"
-        raise Unfit(problem, "Give it another.", (field,))
+        raise Unfit(problem, "Shorten it." if size else "Give it a name.", (field,))
     return text
 
 
@@ -168,7 +169,7 @@ def _moment(field: str, value: Any) -> datetime:
     except OverflowError:  # before the year 1, or after 9999, in UTC
         pass
     problem = f"is {value}, which is no moment in UTC"
-    raise Unfit(problem, "Use datetime.now(UTC).", (field,))
+    raise Unfit(problem, "Use an aware datetime, such as datetime.now(UTC).", (field,))
 
 
 def _required(event: Event, name: str, expected: type[Any]) -> Any:

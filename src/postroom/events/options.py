@@ -56,7 +56,8 @@ def event_version_of(event_class: type) -> int:
     if keyword and "event_version" in field_names(event_class) and keyword != default:
         raise EventDefinitionError(
             f"{event_class.__qualname__} has two versions: its field event_version says"
-            f" {default!r}, its keyword version {keyword}. Give the field that default instead."
+            f" {default!r}, its keyword version {keyword}. Remove the keyword, and give"
+            f" the field the default {keyword}."
         )
     version: int = keyword or default
     if not is_version(version):

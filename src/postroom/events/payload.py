@@ -41,7 +41,8 @@ def event_codec(event_class: type) -> Codec:
     rename = options.rename or {}
     try:
         if strangers := set(rename) - field_names(event_class) - {VERSION}:
-            raise Unfit("is no field, and `rename` names it", "", (min(strangers),))
+            problem, remedy = "is no field, and `rename` names it", "Remove it from `rename`."
+            raise Unfit(problem, remedy, (min(strangers),))
         check_names(event_class)
         return codec_for(event_class, case=options.case, rename=rename)
     except Unfit as unfit:

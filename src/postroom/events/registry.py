@@ -122,7 +122,7 @@ class EventRegistry:
             if known is not None and path_of(known) != path_of(upcaster):
                 raise EventDefinitionError(
                     f"{name} has two upcasters from version {version}:"
-                    f" {path_of(known)} and {path_of(upcaster)}."
+                    f" {path_of(known)} and {path_of(upcaster)}. Remove one of them."
                 )
             self._upcasters[name, version] = upcaster
             return upcaster

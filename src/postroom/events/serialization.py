@@ -46,9 +46,12 @@ def _document(event_type: str, payload: str | bytes | Mapping[str, Any]) -> Mapp
     try:
         document = json.loads(payload) if isinstance(payload, str | bytes) else deepcopy(payload)
     except (ValueError, RecursionError) as error:
-        raise PayloadError(f"the payload of {event_type} is not JSON: {error}") from error
+        raise PayloadError(
+            f"the payload of {event_type} is not JSON: {error}. Correct the payload."
+        ) from error
     if not isinstance(document, Mapping):
         raise PayloadError(
-            f"the payload of {event_type} is a {type(document).__name__}, not a JSON object"
+            f"the payload of {event_type} is a {type(document).__name__}, not a JSON object."
+            " Correct the payload."
         )
     return document

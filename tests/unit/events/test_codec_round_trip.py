@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from typing_extensions import TypeAliasType
 
 from postroom.events.codec import Unfit, codec_for, same
+from tests.support.jsonb import as_jsonb
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
 
@@ -253,17 +254,6 @@ def test_what_json_can_hold_comes_back_without_a_type(value: Any) -> None:
     codec = codec_for(Any)
     back = codec.decode(as_jsonb(json.loads(_capture(codec.encode, value))))
     assert same(back, value)
-
-
-def as_jsonb(stored: Any) -> Any:
-    """What PostgreSQL's JSONB makes of JSON: keys sorted, 1e22 as an integer, no negative zero."""
-    if isinstance(stored, dict):
-        return {key: as_jsonb(stored[key]) for key in sorted(stored, key=lambda k: (len(k), k))}
-    if isinstance(stored, list):
-        return [as_jsonb(item) for item in stored]
-    if isinstance(stored, float):
-        return json.loads(f"{Decimal(repr(stored)):f}".removeprefix("-" if not stored else ""))
-    return stored
 
 
 def _capture(encode: Callable[[Any], Any], value: Any) -> str:

@@ -178,7 +178,7 @@ def test_nan_is_refused_in_plain_words() -> None:
     with pytest.raises(Unfit) as refused:
         codec_for(float).encode(float("nan"))
     assert str(refused.value) == (
-        'is NaN, which JSON cannot hold. Use Decimal, or None for "unknown".'
+        "is NaN, which JSON cannot hold. Pass None, in a field of type float | None."
     )
 
 

@@ -80,6 +80,9 @@ def _keys(convert: Convert, keys: Iterable[Any]) -> list[Any]:
     try:
         return each(convert, keys)
     except Unfit as unfit:
+        _, is_choice, passing = unfit.remedy.rpartition(", or pass ")
+        if is_choice:  # a key has no annotation of its own
+            unfit.remedy = f"Pass {passing}"
         relocate(unfit, "keys()")
 
 

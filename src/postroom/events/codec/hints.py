@@ -71,9 +71,11 @@ def _resolved(cls: type) -> dict[str, Any]:
         return get_type_hints(cls, localns={cls.__name__: cls})
 
 
-def _refuse_annotations(cls: type, hints: dict[str, Any]) -> None:
+def _refuse_annotations(cls: Any, hints: dict[str, Any]) -> None:
     """In a subclass that forgot its @dataclass, they would not be fields."""
+    is_frozen = cls.__dataclass_params__.frozen
     for name in inspect.get_annotations(cls):
         if ClassVar not in (hints[name], get_origin(hints[name])):
             problem = f"is no field, since {cls.__name__} itself is not a dataclass"
-            raise Unfit(problem, f"Put @dataclass on {cls.__name__}.", (name,))
+            decorator = "@dataclass(frozen=True)" if is_frozen else "@dataclass"
+            raise Unfit(problem, f"Put {decorator} on {cls.__name__}.", (name,))

@@ -36,7 +36,7 @@ def _dump(value: Any) -> Any:
     try:
         return value.model_dump(mode="json", by_alias=False, round_trip=True, warnings="error")
     except Exception as error:
-        remedy = "Give the field a type that pydantic writes as JSON."
+        remedy = "Pass a value of the field's type, and use types that pydantic writes as JSON."
         raise Unfit(f"cannot be written by pydantic: {error}", remedy) from error
 
 

@@ -72,13 +72,13 @@ def _text(value: str) -> str:
         value.isascii() or value.encode()
     except UnicodeEncodeError:
         problem = "contains a lone surrogate (half a character), which is not text"
-        raise Unfit(problem, "Repair the text, or use bytes.") from None
+        raise Unfit(problem, "Repair it: text.encode(errors='replace').decode().") from None
     return value
 
 
 def _integer(value: int) -> int:
     if abs(value) >= _TOO_LONG:
-        raise Unfit("has more than 4300 digits", "Use bytes.")
+        raise Unfit("has more than 4300 digits", "Pass hex(value), in a field of type str.")
     return value
 
 
@@ -88,7 +88,7 @@ def _encode_float(value: Any) -> float:
     if type(value) is not float:
         raise mismatch(value, "float")
     name = "NaN" if value != value else "infinite"
-    raise Unfit(f"is {name}, which JSON cannot hold", 'Use Decimal, or None for "unknown".')
+    raise Unfit(f"is {name}, which JSON cannot hold", "Pass None, in a field of type float | None.")
 
 
 def _decode_float(json: Any) -> float:
@@ -99,7 +99,8 @@ def _decode_float(json: Any) -> float:
 
 def _write_decimal(value: Decimal) -> str:
     if not value.is_finite():
-        raise Unfit(f"is {value}, which is not a number", 'Use None for "unknown".')
+        remedy = "Pass None, in a field of type Decimal | None."
+        raise Unfit(f"is {value}, which is not a number", remedy)
     return str(value)
 
 

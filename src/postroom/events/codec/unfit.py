@@ -1,10 +1,19 @@
 """The words for what does not fit: a type, a value or a payload."""
 
 import reprlib
+from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from enum import Enum
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
+from uuid import UUID
 
+PLAIN_JSON: Final = "plain JSON"
 _LONGEST_PATH = 6
+_TEXTS = (str, bytes, bytearray, memoryview)
+_ANNOTATIONS = frozenset((bool, int, float, str, bytes, Decimal, UUID, date, time, datetime))
+_ANNOTATIONS |= {timedelta, list, tuple, set, frozenset, dict}
 _repr = reprlib.Repr()
 _repr.maxstring = _repr.maxother = 80
 
@@ -30,9 +39,35 @@ class Unfit(Exception):  # noqa: N818  an answer within the package; its callers
 def mismatch(value: Any, expected: str) -> Unfit:
     """For a value of another type than the annotation says."""
     kind = type(value).__name__
-    way_out = "pass .value" if isinstance(value, Enum) else f"pass {expected}"
-    problem = f"is {shown(value)} ({kind}), not {expected}"
-    return Unfit(problem, f"Annotate the field as {kind}, or {way_out}.")
+    remedy = _for_json(value, kind) if expected == PLAIN_JSON else _for_field(value, kind, expected)
+    return Unfit(f"is {shown(value)} ({kind}), not {expected}", remedy)
+
+
+def _for_field(value: Any, kind: str, expected: str) -> str:
+    if value is None:
+        return f"Annotate the field as … | None, or pass {expected}."
+    if not _can_be_annotated(type(value)):
+        return f"Pass {expected}."
+    has_value = isinstance(value, Enum) and type(value.value).__name__ == expected
+    return f"Annotate the field as {kind}, or pass {'.value' if has_value else expected}."
+
+
+def _for_json(value: Any, kind: str) -> str:
+    substitute = "a str"
+    if isinstance(value, Enum):
+        substitute = "its .value"
+    elif isinstance(value, Mapping) or is_dataclass(value) or hasattr(value, "model_dump"):
+        substitute = "a dict"
+    elif isinstance(value, Iterable) and not isinstance(value, _TEXTS):
+        substitute = "a list"
+    if not _can_be_annotated(type(value)):
+        return f"Pass {substitute}."
+    return f"Pass {substitute}, or use an event class with a field of type {kind}."
+
+
+def _can_be_annotated(kind: type) -> bool:
+    is_class = is_dataclass(kind) or issubclass(kind, Enum) or hasattr(kind, "model_dump")
+    return is_class or kind in _ANNOTATIONS
 
 
 def unreadable(value: Any, expected: str) -> Unfit:

@@ -4,6 +4,7 @@ Dataclasses have one shape. They are told apart by a tag: a field of Literal typ
 """
 
 from collections.abc import Hashable
+from contextlib import suppress
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -11,7 +12,7 @@ from postroom.events.codec.choices import freeze
 from postroom.events.codec.classes import is_data_class
 from postroom.events.codec.contract import Codec, CodecOf, Convert, as_stored
 from postroom.events.codec.hints import field_hints, label, plain
-from postroom.events.codec.unfit import Unfit, mismatch, unreadable
+from postroom.events.codec.unfit import PLAIN_JSON, Unfit, mismatch, unreadable
 
 Arm: TypeAlias = tuple[Any, Codec]
 
@@ -33,7 +34,7 @@ def union(tp: Any, codec_of: CodecOf) -> Codec | None:
     readers = {shape: _reader(shape, arms, codec_of) for shape in shapes}
     if float in shapes:
         readers.setdefault(int, readers[float])  # JSONB writes 1e22 as an integer
-    expected = "plain JSON" if tp is Any else " or ".join(label(arm) for arm, _ in arms)
+    expected = PLAIN_JSON if tp is Any else " or ".join(label(arm) for arm, _ in arms)
     return Codec(_encoder(arms, expected), _decoder(readers, expected), shapes)
 
 
@@ -65,12 +66,13 @@ def _encoder(arms: list[Arm], expected: str) -> Convert:
 
     def encode(value: Any) -> Any:
         convert = exact.get(type(value))
-        if convert is None:
-            found = (convert for kinds, convert in tolerant if isinstance(value, kinds))
-            convert = next(found, None)
-        if convert is None:
-            raise mismatch(value, expected)
-        return convert(value)
+        if convert is not None:
+            return convert(value)
+        for kinds, tolerate in tolerant:
+            if isinstance(value, kinds):
+                with suppress(Unfit):
+                    return tolerate(value)
+        raise mismatch(value, expected)
 
     return encode
 
@@ -85,7 +87,7 @@ def _arm_encoder(codec: Codec, arms: list[Arm]) -> Convert:
         number = codec.encode(value)
         if type(number) is float and type(as_stored(number)) is int:
             problem = f"is {number!r}, which the database gives back as an int"
-            raise Unfit(problem, "Annotate the field as float or Decimal alone.")
+            raise Unfit(problem, "Pass an int, or use an event class with a field of type float.")
         return number
 
     return encode
@@ -109,8 +111,10 @@ def _reader(shape: type, arms: list[Arm], codec_of: CodecOf) -> Convert:
         return by_tag
     names = " and ".join(label(tp) for tp, _ in owners)
     problem = f"is ambiguous: {names} are both {_PLURALS.get(shape, 'numbers')} in JSON"
+    if not all(is_data_class(tp) for tp, _ in owners):
+        raise Unfit(problem, "Use one of them, or two fields.")
     tag = "Give each dataclass a Literal field with a value of its own, or use two fields."
-    raise Unfit(problem, tag if shape is dict else "Use one of them, or two fields.")
+    raise Unfit(problem, tag)
 
 
 def _tag_reader(owners: list[Arm], codec_of: CodecOf) -> Convert | None:
