@@ -34,7 +34,13 @@ def make_publisher(settings: Settings) -> RabbitMQPublisher:
     if settings.rabbitmq_url is None:
         raise ConfigurationError("there is no broker to deliver to: set RABBITMQ_URL")
     exchange = settings.rabbitmq_exchange
-    return RabbitMQPublisher(settings.rabbitmq_url, exchange=exchange, topology=topology(exchange))
+    return RabbitMQPublisher(
+        settings.rabbitmq_url,
+        exchange=exchange,
+        topology=topology(exchange),
+        unroutable="refuse",  # a refused publish counts; at OUTBOX_MAX_RETRIES the record fails
+        rejected="refuse",
+    )
 
 
 def in_memory(topology: Topology, publisher: MemoryPublisher | None = None) -> MemoryPublisher:

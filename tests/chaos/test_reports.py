@@ -24,7 +24,7 @@ from tests.support.shop import outbox
 from tests.support.waiting import PATIENCE, eventually
 
 WAITS = re.compile(r"(\d+) partitions? .*leased to worker .* until")
-SUMMARY = re.compile(r"(\d+) delivered, (\d+) refused in (\d+) s")
+SUMMARY = re.compile(r"(\d+) delivered, (\d+) refused, 0 postponed in (\d+) s")
 MINUTE = timedelta(minutes=1)
 
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from copy import deepcopy
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import UUID
@@ -24,7 +25,15 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from postroom import DomainEvent
 from postroom.errors import OutageError
 from postroom.identity import uuid7
-from postroom.publishers.base import DELIVERED, Outage, Outcome, Publisher, Refused, UsesOutbox
+from postroom.publishers.base import (
+    DELIVERED,
+    Outage,
+    Outcome,
+    Postponed,
+    Publisher,
+    ReportsWaitingRoutes,
+    UsesOutbox,
+)
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
 from tests.support.shop import Base, outbox
@@ -62,17 +71,21 @@ class PublisherHarness(ABC):
     """A publisher with somebody at its other end, who receives every ParcelSent.
 
     - `shows`: the parts of an Arrival that the receiver gets to see, beyond id and payload
-    - `refuses_unwanted`: whether a record that nobody receives is refused, or is as good as
-      delivered
+    - `postpones_unwanted`: whether a record that nobody receives waits until somebody does, or is
+      as good as delivered
     """
 
     shows: ClassVar[frozenset[str]]
-    refuses_unwanted: ClassVar[bool]
+    postpones_unwanted: ClassVar[bool]
     publisher: Publisher
 
     @abstractmethod
     async def arrived(self, *records: ClaimedRecord) -> Sequence[Arrival]:
         """Wait, not for ever, until these have arrived; give all that have."""
+
+    def receive_letters(self) -> None:
+        """Have somebody receive LetterLost from now on; needed if the unwanted is postponed."""
+        raise NotImplementedError
 
     @abstractmethod
     def outage(self) -> AbstractAsyncContextManager[None]:
@@ -101,6 +114,10 @@ def parcels(count: int) -> list[ClaimedRecord]:
 
 def ids(arrivals: Sequence[Arrival]) -> list[UUID]:
     return sorted(arrival.id for arrival in arrivals)
+
+
+def ids_of(records: Sequence[ClaimedRecord]) -> list[UUID]:
+    return sorted(record.id for record in records)
 
 
 class PublisherSuite:
@@ -190,23 +207,47 @@ class PublisherSuite:
         wanted = [number % 3 != 1 for number in range(10)]
         records = [claimed(ParcelSent() if one else LetterLost()) for one in wanted]
         outcomes = await deliver(publisher, records)
-        refused = [isinstance(outcome, Refused) for outcome in outcomes]
-        assert refused == [harness.refuses_unwanted and not one for one in wanted]
+        postponed = [isinstance(outcome, Postponed) for outcome in outcomes]
+        assert postponed == [harness.postpones_unwanted and not one for one in wanted]
         expected = [one for one in records if one.event_type == "parcel.sent"]
         assert ids(await harness.arrived(*expected)) == sorted(one.id for one in expected)
 
-    async def test_what_nobody_receives_is_refused_for_now_or_done(
+    async def test_what_nobody_receives_waits_until_somebody_does_or_is_done(
         self, harness: PublisherHarness, publisher: Publisher
     ) -> None:
-        [outcome] = await publisher.publish([claimed(LetterLost())])
-        if harness.refuses_unwanted:
-            assert isinstance(outcome, Refused)
-            assert "letter.lost" in outcome.reason
-            assert not outcome.permanent  # somebody may come who wants it
-        else:
-            assert outcome == DELIVERED
+        letters = [claimed(LetterLost()) for _ in range(min(5, publisher.max_batch))]
+        for _ in range(3):
+            outcomes = await publisher.publish(letters)
+            if not harness.postpones_unwanted:
+                assert outcomes == [DELIVERED] * len(letters)
+                return
+            for outcome in outcomes:
+                assert isinstance(outcome, Postponed)
+                assert "letter.lost" in outcome.reason
+                assert timedelta() < outcome.delay <= timedelta(seconds=30)
+        harness.receive_letters()
+        assert await publisher.publish(letters) == [DELIVERED] * len(letters)
+        assert ids(await harness.arrived(*letters)) == ids_of(letters)
 
-    async def test_a_refusal_does_not_disturb_what_comes_after(
+    async def test_it_reports_the_route_that_records_wait_for_until_they_have_arrived(
+        self, harness: PublisherHarness, publisher: Publisher
+    ) -> None:
+        if not harness.postpones_unwanted:
+            assert not isinstance(publisher, ReportsWaitingRoutes)
+            return
+        assert isinstance(publisher, ReportsWaitingRoutes)
+        letters = [claimed(LetterLost()) for _ in range(3)]
+        for _ in range(2):
+            await publisher.publish([*letters, *parcels(2)])
+        [waiting] = publisher.waiting_routes()
+        assert waiting.records == 3
+        assert "letter.lost" in waiting.route
+        assert "letter.lost" in waiting.reason
+        harness.receive_letters()
+        await publisher.publish(letters)
+        assert list(publisher.waiting_routes()) == []
+
+    async def test_a_record_that_waits_does_not_disturb_what_comes_after(
         self, harness: PublisherHarness, publisher: Publisher
     ) -> None:
         await publisher.publish([claimed(LetterLost())])
@@ -236,7 +277,7 @@ class PublisherSuite:
         assert [list(each) for each in outcomes] == [[DELIVERED] * size] * calls
         assert ids(await harness.arrived(*records)) == sorted(one.id for one in records)
 
-    async def test_a_refusal_does_not_disturb_calls_beside_it(
+    async def test_a_record_that_waits_does_not_disturb_calls_beside_it(
         self, harness: PublisherHarness, publisher: Publisher
     ) -> None:
         records = [claimed(ParcelSent() if n % 2 else LetterLost()) for n in range(8)]

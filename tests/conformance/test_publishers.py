@@ -33,11 +33,14 @@ class MemoryHarness(PublisherHarness):
     """A queue that takes parcels."""
 
     shows = EVERYTHING
-    refuses_unwanted = True
+    postpones_unwanted = True
 
     def __init__(self) -> None:
         self.publisher: MemoryPublisher = MemoryPublisher()
         self._parcels = self.publisher.queue("parcels", "parcel.#")
+
+    def receive_letters(self) -> None:
+        self.publisher.queue("parcels", "letter.#")
 
     async def arrived(self, *_: ClaimedRecord) -> Sequence[Arrival]:
         return [
@@ -62,7 +65,7 @@ class HandlersHarness(PublisherHarness):
     """A handler that keeps what it is given: the event, and nothing of the record around it."""
 
     shows = frozenset()
-    refuses_unwanted = False
+    postpones_unwanted = False
 
     def __init__(self) -> None:
         registry = EventRegistry()
@@ -108,7 +111,7 @@ class RabbitMQHarness(PublisherHarness):
     """A queue of a real broker that takes parcels; without its exchange there is an outage."""
 
     shows = EVERYTHING
-    refuses_unwanted = True
+    postpones_unwanted = True
 
     def __init__(self, url: str) -> None:
         self.broker = Broker(url)
@@ -119,6 +122,9 @@ class RabbitMQHarness(PublisherHarness):
         )
         self.publisher: RabbitMQPublisher = RabbitMQPublisher(url, exchange=name, topology=topology)
         self._arrivals: list[Arrival] = []
+
+    def receive_letters(self) -> None:
+        self.broker.bind(self._name, self._name, "letter.#")
 
     async def arrived(self, *records: ClaimedRecord) -> Sequence[Arrival]:
         wanted = {record.id for record in records}

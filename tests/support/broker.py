@@ -86,6 +86,9 @@ class Broker:
     def bind(self, queue: str, exchange: str, key: str) -> None:
         self._channel.queue_bind(queue, exchange, key)
 
+    def unbind(self, queue: str, exchange: str, key: str) -> None:
+        self._channel.queue_unbind(queue, exchange, key)
+
     def delete_exchange(self, name: str) -> None:
         self._channel.exchange_delete(name)
 
@@ -109,9 +112,13 @@ class Broker:
 
     def take(self, queue: str) -> list[Received]:
         """Take all that is in a queue just now."""
+        return [message for message, _ in self.take_raw(queue)]
+
+    def take_raw(self, queue: str) -> list[tuple[Received, Any]]:
+        """Take all that is in a queue just now, each with all of its properties."""
         taken = []
         while (found := self._channel.basic_get(queue, auto_ack=True))[0] is not None:
-            taken.append(Received.of(*found))
+            taken.append((Received.of(*found), found[1]))
         return taken
 
     def exists(self, *, exchange: str | None = None, queue: str | None = None) -> bool:

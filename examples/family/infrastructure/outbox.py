@@ -26,6 +26,12 @@ def event_publisher(engine: AsyncEngine, rabbitmq_url: str) -> OutboxEventPublis
     return OutboxEventPublisher(
         outbox,
         engine,
-        RabbitMQPublisher(rabbitmq_url, exchange=EXCHANGE, topology=TOPOLOGY),
+        RabbitMQPublisher(
+            rabbitmq_url,
+            exchange=EXCHANGE,
+            topology=TOPOLOGY,
+            unroutable="refuse",  # counted, and tried on the schedule, which never ends
+            rejected="refuse",
+        ),
         retention=timedelta(days=1),  # payloads hold tokens: keep them no longer than of use
     )

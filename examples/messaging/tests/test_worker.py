@@ -50,11 +50,16 @@ async def test_it_declares_what_it_needs_and_gives_up_where_the_settings_say(
         broker.reject("group_message_processing")
         await eventually(lambda: broker.waiting("news.dlq") == 1)
 
-        for queue in QUEUES:  # what no queue takes, the broker gives back
+        for queue in QUEUES:  # what is gone of the topology, the worker declares again
             broker.delete_queue(queue)
         second = await account.group_message()
+        await eventually(lambda: own_database.is_published(second["id"]))
+        assert [broker.waiting(each) for each in QUEUES] == [1, 0, 1]
+
+        broker.queue("full", "#", exchange="news", max_length=0, overflow="reject-publish")
+        third = await account.group_message()
         await worker.says("CRITICAL")
     broker.close()
-    [record] = own_database.records(second["id"])
+    [record] = own_database.records(third["id"])
     assert (record.status, record.retry_count) == ("failed", 2)
     assert record.error_message is not None

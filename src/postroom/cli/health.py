@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -121,4 +122,6 @@ def _document(health: Health) -> dict[str, Any]:
     document: dict[str, Any] = {"status": health.status}
     if health.reason is not None:
         document |= {"reason": health.reason, "seconds": round(health.seconds or 0, 1)}
+    if health.waiting_routes:
+        document["waiting_routes"] = [asdict(each) for each in health.waiting_routes]
     return document

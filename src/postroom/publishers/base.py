@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final, Protocol, Self, runtime_checkable
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -30,12 +31,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """This record cannot be delivered now, because something that it needs is missing.
+    """This record cannot be delivered now, through no fault of its own: a queue is full or missing.
 
-    It counts as no attempt. The record is tried again after a while; its key waits.
+    It counts as no attempt, so it never fails the record. The record is tried again after `delay`;
+    its key waits.
     """
 
     reason: str
+    delay: timedelta = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +113,28 @@ class UsesOutbox(Protocol):
 
     def use(self, outbox: Outbox, engine: AsyncEngine) -> None:
         """Take the outbox and the engine of the relay. Called when the relay is made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRoute:
+    """A route that cannot be used, so that its records wait."""
+
+    route: str
+    """Its name: an exchange and a routing key, say."""
+    reason: str
+    seconds: float
+    """How long records have been waiting for it."""
+    records: int
+    """How many records wait that the publisher has seen; others wait behind them in their keys."""
+
+    def __str__(self) -> str:
+        some = "1 record waits" if self.records == 1 else f"{self.records} records wait"
+        return f"{self.route} cannot be used: {self.reason}. {some}"
+
+
+@runtime_checkable
+class ReportsWaitingRoutes(Protocol):
+    """A publisher that knows which of its routes cannot be used."""
+
+    def waiting_routes(self) -> Sequence[WaitingRoute]:
+        """Return the routes that records wait for. Called in the event loop, for health."""

@@ -10,8 +10,16 @@ from typing import Any, Final
 from uuid import UUID
 
 from postroom.errors import OutageError
-from postroom.publishers.base import DELIVERED, Outage, OutageWatcher, Outcome, Refused
+from postroom.publishers.base import (
+    DELIVERED,
+    Outage,
+    OutageWatcher,
+    Outcome,
+    Refused,
+    WaitingRoute,
+)
 from postroom.publishers.topics import topic_matches
+from postroom.publishers.waiting import Rejected, Unroutable, WaitingRoutes, check_choice
 from postroom.record import ClaimedRecord
 
 KEEP: Final = 10_000
@@ -48,11 +56,15 @@ class Message:
 
 
 class MemoryQueue:
-    """Takes the messages whose event type matches one of its patterns, and keeps the newest."""
+    """Takes the messages whose event type matches one of its patterns, and keeps the newest.
+
+    With `max_length` it rejects new messages while it holds so many.
+    """
 
     def __init__(self, name: str, *, keep: int | None = KEEP) -> None:
         self.name = name
         self.patterns: tuple[str, ...] = ()
+        self.max_length: int | None = None
         self._waiting: deque[Message] = deque(maxlen=keep)
         self._arrival = asyncio.Event()
 
@@ -74,6 +86,11 @@ class MemoryQueue:
             await self._arrival.wait()
         return self._waiting.popleft()
 
+    @property
+    def full(self) -> bool:
+        """Whether it rejects new messages."""
+        return self.max_length is not None and len(self) >= self.max_length
+
     def takes(self, event_type: str) -> bool:
         """Tell whether a message of this type comes here."""
         return any(topic_matches(pattern, event_type) for pattern in self.patterns)
@@ -87,12 +104,25 @@ class MemoryPublisher:
     """A broker in the process: queues bound to event types, or none and a list of everything.
 
     - `keep`: how many messages the list and each queue hold; the oldest go. None holds them all
+    - `unroutable`: whether a record that no queue takes waits until one does, is refused (which
+      counts as an attempt), or is accepted: it then counts as delivered
+    - `rejected`: whether a record that a full queue rejects waits, or is refused
     """
 
     max_batch = 100
     max_in_flight = 1000
 
-    def __init__(self, *, keep: int | None = KEEP) -> None:
+    def __init__(
+        self,
+        *,
+        keep: int | None = KEEP,
+        unroutable: Unroutable = "wait",
+        rejected: Rejected = "wait",
+    ) -> None:
+        check_choice("unroutable", unroutable, Unroutable)
+        check_choice("rejected", rejected, Rejected)
+        self._unroutable, self._rejected = unroutable, rejected
+        self._waiting: WaitingRoutes[str] = WaitingRoutes(lambda each: f"the route of `{each}`")
         self._outage: str | None = None
         self._watcher: OutageWatcher = lambda _: None
         self._keep = keep
@@ -124,13 +154,19 @@ class MemoryPublisher:
         """What has been delivered, to all queues, in order."""
         return tuple(self._delivered)
 
-    def queue(self, name: str, *patterns: str) -> MemoryQueue:
+    def waiting_routes(self) -> Sequence[WaitingRoute]:
+        """Return the event types whose records wait for a queue."""
+        return self._waiting.report()
+
+    def queue(self, name: str, *patterns: str, max_length: int | None = None) -> MemoryQueue:
         """Declare a queue, or bind the one of that name to more patterns: `order.*`, `order.#`.
 
-        From the first queue on, a record that no queue takes is refused.
+        From the first queue on, a record that no queue takes is `unroutable`. A queue with
+        `max_length` messages takes no more.
         """
         queue = self._queues.setdefault(name, MemoryQueue(name, keep=self._keep))
         queue.patterns = tuple(dict.fromkeys([*queue.patterns, *patterns]))
+        queue.max_length = queue.max_length if max_length is None else max_length
         return queue
 
     async def open(self) -> None:
@@ -147,12 +183,23 @@ class MemoryPublisher:
 
     def _deliver(self, record: ClaimedRecord) -> Outcome:
         takers = [queue for queue in self._queues.values() if queue.takes(record.event_type)]
-        if self._queues and not takers:
-            return Refused(f"no queue takes `{record.event_type}`")
+        full = [queue.name for queue in takers if queue.full]
+        if self._queues and not takers and self._unroutable != "accept":
+            return self._not_taken(
+                record, f"no queue takes `{record.event_type}`", self._unroutable
+            )
+        if full:
+            return self._not_taken(record, f"queue `{full[0]}` is full", self._rejected)
         self._delivered.append(Message.of(record))
         for queue in takers:
             queue._put(Message.of(record))
+        self._waiting.delivered(record.event_type, record.id)
         return DELIVERED
+
+    def _not_taken(self, record: ClaimedRecord, reason: str, choice: str) -> Outcome:
+        if choice == "refuse":
+            return Refused(reason)
+        return self._waiting.postpone(record.event_type, record.id, reason)
 
     def _check_outage(self) -> None:
         if self.outage is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from postroom.publishers.base import WaitingRoute
 from postroom.store.base import Attempt, HeldRecord, Unattended, Verdict
 
 logger = logging.getLogger("postroom.relay")
@@ -35,6 +36,7 @@ class Health:
     reason: str | None = None
     seconds: float | None = None
     """How long it has been degraded."""
+    waiting_routes: tuple[WaitingRoute, ...] = ()
 
 
 @dataclass(slots=True)
@@ -51,7 +53,7 @@ class Tally:
     """By event type without a delivery since: how many, since when, until the next try, and why."""
     unattended: dict[str, tuple[str, float]] = field(default_factory=dict, repr=False)
     """By worker that has missed its heartbeats: its partitions with work, and since when."""
-    _logged: tuple[float, tuple[int, int]] | None = field(default=None, repr=False)
+    _logged: tuple[float, tuple[int, int, int]] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         rest = f"{self.retried} refused, {self.postponed} postponed, {self.failed} failed"
@@ -99,12 +101,12 @@ class Tally:
         for event_type, (count, since, until, reason) in self.refusals.items():
             refused_for = min(now, until) - since
             if count >= ALL_REFUSED and refused_for >= REFUSED_FOR and now - until < REMEMBERED:
-                return f"every {event_type} record is refused: {reason}", now - since
+                return f"no {event_type} record is delivered: {reason}", now - since
         return None
 
     def log_progress(self, now: float, *, busy: bool = False) -> None:
         """Log, once a minute while there is work, what was done in that minute."""
-        done = self.delivered, self.retried + self.postponed + self.failed
+        done = self.delivered, self.retried + self.failed, self.postponed
         if self._logged is None:
             self._logged = now, done
         since, before = self._logged
@@ -112,14 +114,9 @@ class Tally:
             return
         self._logged = now, done
         if busy or done != before:
-            delivered, refused = done[0] - before[0], done[1] - before[1]
-            logger.info(
-                "postroom: %d delivered, %d refused in %.0f s, oldest waited %.1f s",
-                delivered,
-                refused,
-                now - since,
-                self.oldest,
-            )
+            text = "postroom: %d delivered, %d refused, %d postponed in %.0f s, oldest took %.1f s"
+            counts = (after - earlier for after, earlier in zip(done, before, strict=True))
+            logger.info(text, *counts, now - since, self.oldest)
         self.oldest = 0.0
 
 
@@ -133,8 +130,8 @@ def log_attempt(attempt: Attempt) -> None:
             text = "postroom: gave up on %s after %d attempts: %s"
             logger.critical(text, record, count, reason, extra=about)
         case Verdict.POSTPONED:
-            text = "postroom: %s is postponed, again in %s: %s"
-            logger.warning(text, record, delay, attempt.reason, extra=about)
+            text = "postroom: %s is postponed, again in %s: %s"  # its route is a warning
+            logger.debug(text, record, delay, attempt.reason, extra=about)
         case Verdict.RETRY:
             text = "postroom: %s was refused (attempt %d), again in %s: %s"
             logger.error(text, record, count, delay, attempt.reason, extra=about)

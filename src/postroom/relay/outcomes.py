@@ -9,8 +9,6 @@ from postroom.relay.retry import RetrySchedule
 from postroom.relay.settings import RelaySettings
 from postroom.store.base import Attempt, HeldRecord, Settlement, Verdict
 
-POSTPONED: Final = timedelta(seconds=30)
-"""How long a record waits that cannot be delivered now, which is not its fault."""
 MOST_RETRIES: Final = 2**31 - 1  # what the column holds
 
 
@@ -18,10 +16,8 @@ def decide(held: HeldRecord, outcome: Refused | Postponed, settings: RelaySettin
     """Decide what becomes of a record that was not delivered: a retry, and when, or failed."""
     count, reason = held.record.retry_count, outcome.reason
     if isinstance(outcome, Postponed):
-        verdict = Verdict.POSTPONED
-        return Attempt(
-            record=held, verdict=verdict, reason=reason, retry_count=count, delay=POSTPONED
-        )
+        verdict, delay = Verdict.POSTPONED, outcome.delay
+        return Attempt(record=held, verdict=verdict, reason=reason, retry_count=count, delay=delay)
     found = _is_at_limit(held, settings.retry)  # nothing was tried, and the row says why
     count = min(max(count, 0) + (0 if found else 1), MOST_RETRIES)
     limit = settings.retry.limit(held.record.max_retries)

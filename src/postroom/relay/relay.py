@@ -17,9 +17,15 @@ from postroom.database.errors import database_outage
 from postroom.errors import ConfigurationError, OutageError, error_text
 from postroom.identity import uuid7
 from postroom.outbox import Outbox
-from postroom.publishers.base import Outage, Publisher, ReportsOutages, UsesOutbox
+from postroom.publishers.base import (
+    Outage,
+    Publisher,
+    ReportsOutages,
+    ReportsWaitingRoutes,
+    UsesOutbox,
+)
 from postroom.relay.cleaner import clean, clean_regularly
-from postroom.relay.health import Health, HealthStatus, Tally
+from postroom.relay.health import REFUSED_FOR, Health, HealthStatus, Tally
 from postroom.relay.heartbeat import beat
 from postroom.relay.loop import Loop
 from postroom.relay.retry import RetrySchedule
@@ -100,14 +106,18 @@ class OutboxRelay:
         loop = self._loop
         if loop is None:
             return Health(status=HealthStatus.STOPPED, reason=self._failure)
+        reports = self.publisher if isinstance(self.publisher, ReportsWaitingRoutes) else None
+        waiting = () if reports is None else tuple(reports.waiting_routes())
         problems = [
             loop.database_breaker.outage,
             loop.publisher_breaker.outage,
+            *((str(each), each.seconds) for each in waiting if each.seconds >= REFUSED_FOR),
             loop.tally.problem(self._clock.monotonic()),
         ]
         for reason, seconds in filter(None, problems):
-            return Health(status=HealthStatus.DEGRADED, reason=reason, seconds=seconds)
-        return Health(status=HealthStatus.OK)
+            degraded = HealthStatus.DEGRADED
+            return Health(status=degraded, reason=reason, seconds=seconds, waiting_routes=waiting)
+        return Health(status=HealthStatus.OK, waiting_routes=waiting)
 
     @property
     def idle(self) -> bool:

@@ -1,18 +1,28 @@
 """The broker in the process: its topics, its queues, and what it keeps."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from postroom import UntypedEvent
-from postroom.errors import OutageError
-from postroom.publishers.base import DELIVERED, Publisher, Refused, ReportsOutages
+from postroom.errors import ConfigurationError, OutageError
+from postroom.publishers.base import (
+    DELIVERED,
+    Postponed,
+    Publisher,
+    Refused,
+    ReportsOutages,
+    ReportsWaitingRoutes,
+)
 from postroom.publishers.memory import MemoryPublisher, MemoryQueue
 from postroom.publishers.topics import topic_matches
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
 from tests.support.waiting import PATIENCE
+
+SECOND = timedelta(seconds=1)
 
 # As the AMQP 0-9-1 specification has it, and RabbitMQ where that is silent (empty words).
 MATCHES = [
@@ -104,20 +114,63 @@ async def test_a_message_goes_to_every_queue_that_takes_it_and_there_once() -> N
     assert types(lines) == ["order.line.added"]
 
 
-async def test_what_no_queue_takes_is_refused_for_now() -> None:
+async def test_what_no_queue_takes_waits_until_one_does() -> None:
     publisher = MemoryPublisher()
     publisher.queue("orders", "order.*")
-    outcomes = await publisher.publish([record("invoice.sent"), record("order.placed")])
-    assert outcomes == [Refused("no queue takes `invoice.sent`"), DELIVERED]
+    invoice = record("invoice.sent")
+    outcomes = await publisher.publish([invoice, record("order.placed")])
+    assert outcomes == [Postponed("no queue takes `invoice.sent`", SECOND), DELIVERED]
     assert types(publisher) == ["order.placed"]
+    [route] = publisher.waiting_routes()
+    assert (route.route, route.records) == ("the route of `invoice.sent`", 1)
     publisher.queue("invoices", "invoice.*")
-    assert await publisher.publish([record("invoice.sent")]) == [DELIVERED]
+    assert await publisher.publish([invoice]) == [DELIVERED]
+    assert publisher.waiting_routes() == ()
+    assert isinstance(publisher, ReportsWaitingRoutes)
+
+
+async def test_what_no_queue_takes_can_be_refused_or_accepted() -> None:
+    refusing, accepting = MemoryPublisher(unroutable="refuse"), MemoryPublisher(unroutable="accept")
+    for publisher in (refusing, accepting):
+        publisher.queue("orders", "order.*")
+    invoice = [record("invoice.sent")]
+    assert await refusing.publish(invoice) == [Refused("no queue takes `invoice.sent`")]
+    assert await accepting.publish(invoice) == [DELIVERED]
+    assert refusing.waiting_routes() == accepting.waiting_routes() == ()
+
+
+async def test_what_a_full_queue_rejects_waits_until_there_is_room() -> None:
+    publisher = MemoryPublisher()
+    queue = publisher.queue("orders", "order.*", max_length=1)
+    copies = publisher.queue("copies", "#")
+    publisher.queue("orders", "invoice.*")  # its limit stays
+    first, second = record("order.placed"), record("order.placed")
+    outcomes = await publisher.publish([first, second])
+    assert outcomes == [DELIVERED, Postponed("queue `orders` is full", SECOND)]
+    assert len(publisher.waiting_routes()) == 1
+    await queue.get()
+    assert await publisher.publish([second]) == [DELIVERED]
+    assert types(copies) == ["order.placed"] * 2
+    assert publisher.waiting_routes() == ()
+
+
+async def test_what_a_full_queue_rejects_can_be_refused() -> None:
+    publisher = MemoryPublisher(rejected="refuse")
+    publisher.queue("orders", "#", max_length=0)
+    assert await publisher.publish([record()]) == [Refused("queue `orders` is full")]
+
+
+@pytest.mark.parametrize("choice", [{"unroutable": "drop"}, {"rejected": "accept"}])
+def test_a_choice_that_there_is_not_is_refused(choice: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="'wait'"):
+        MemoryPublisher(**choice)
 
 
 async def test_a_queue_that_is_bound_to_nothing_takes_nothing() -> None:
     publisher = MemoryPublisher()
     queue = publisher.queue("orders")
-    assert await publisher.publish([record("orders")]) == [Refused("no queue takes `orders`")]
+    outcomes = await publisher.publish([record("orders")])
+    assert outcomes == [Postponed("no queue takes `orders`", SECOND)]
     assert len(queue) == 0
 
 

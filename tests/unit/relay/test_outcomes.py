@@ -108,8 +108,10 @@ def test_a_postponed_record_waits_half_a_minute_blocks_its_key_and_counts_no_att
     on_failed: OnFailed,
 ) -> None:
     one = record(1, "a", retry_count=9, max_retries=10)
-    attempt = decide(one, Postponed("its queue is full"), relay_settings(on_failed=on_failed))
-    assert (attempt.verdict, attempt.delay) == (Verdict.POSTPONED, timedelta(seconds=30))
+    outcome = Postponed("its queue is full", timedelta(seconds=2))
+    attempt = decide(one, outcome, relay_settings(on_failed=on_failed))
+    assert (attempt.verdict, attempt.delay) == (Verdict.POSTPONED, timedelta(seconds=2))
+    assert Postponed("its queue is full").delay == timedelta(seconds=30)
     assert (attempt.retry_count, attempt.reason) == (9, "its queue is full")
     assert attempt.blocks_key
 

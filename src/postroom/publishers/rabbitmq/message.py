@@ -2,9 +2,11 @@
 
 import struct
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from postroom.errors import ConfigurationError
 from postroom.publishers.rabbitmq.amqp.frames import WORDS, Message, entries, short, text
 from postroom.record import ClaimedRecord
 
@@ -21,7 +23,8 @@ SET_HERE: Final = frozenset(
 CONTENT: Final = struct.Struct(">HHQH17sI")
 """Class 60, weight 0, size of the body, flags, content type, size of the headers."""
 CONTENT_TYPE, HEADERS, DELIVERY_MODE = 1 << 15, 1 << 13, 1 << 12
-CORRELATION_ID, MESSAGE_ID, TIMESTAMP, TYPE = 1 << 10, 1 << 7, 1 << 6, 1 << 5
+PRIORITY, CORRELATION_ID, EXPIRATION = 1 << 11, 1 << 10, 1 << 8
+MESSAGE_ID, TIMESTAMP, TYPE, APP_ID = 1 << 7, 1 << 6, 1 << 5, 1 << 3
 ALWAYS: Final = CONTENT_TYPE | HEADERS | DELIVERY_MODE | MESSAGE_ID | TIMESTAMP | TYPE
 JSON: Final = b"\x10application/json"
 PERSISTENT: Final = b"\x02"
@@ -31,16 +34,63 @@ POSITION_AND_TIME: Final = struct.Struct(">9scq11scI")
 """The header `position`, and the header `created_at` up to the size of its text."""
 
 
-def plain_message(record: ClaimedRecord) -> Message:
+LONGEST_EXPIRATION: Final = timedelta(milliseconds=2**32 - 1)
+
+
+class Properties(NamedTuple):
+    """The properties of a message that its route sets, encoded; each is empty if it is not set."""
+
+    flags: int = 0
+    priority: bytes = b""
+    expiration: bytes = b""
+    app_id: bytes = b""
+
+
+NO_PROPERTIES: Final = Properties()
+
+
+@lru_cache(maxsize=WORDS, typed=True)
+def encode_properties(
+    priority: int | None, expiration: timedelta | None, app_id: str | None
+) -> Properties:
+    """Encode the properties that a route sets. Raises ConfigurationError if one is out of range."""
+    level = b"" if priority is None else _priority(priority)
+    lifetime = b"" if expiration is None else _expiration(expiration)
+    name = b"" if app_id is None else _app_id(app_id)
+    flags = (PRIORITY if level else 0) | (EXPIRATION if lifetime else 0) | (APP_ID if name else 0)
+    return Properties(flags, level, lifetime, name)
+
+
+def _priority(value: Any) -> bytes:
+    if not isinstance(value, int) or not 0 <= value <= 255:
+        raise ConfigurationError(f"priority is {value!r}: a whole number from 0 to 255.")
+    return bytes([value])
+
+
+def _expiration(value: Any) -> bytes:
+    if not isinstance(value, timedelta) or not timedelta() <= value <= LONGEST_EXPIRATION:
+        raise ConfigurationError(f"expiration is {value!r}: a timedelta of 0 to 49 days.")
+    return short(str(value // timedelta(milliseconds=1)), "expiration")
+
+
+def _app_id(value: Any) -> bytes:
+    if not isinstance(value, str) or len(value.encode(errors="replace")) > SHORT:
+        raise ConfigurationError(f"app_id is {value!r}: a text of up to {SHORT} bytes.")
+    return short(value, "app_id")
+
+
+def plain_message(record: ClaimedRecord, properties: Properties = NO_PROPERTIES) -> Message:
     """Make the message of a record. Headers that postroom sets win over those of the same name.
 
     Those that RabbitMQ would route by are left out. Raises EncodeError, UnicodeError or
     RecursionError if AMQP cannot hold it.
     """
-    return _message(record, _own_headers(record) if record.headers else None)
+    return _message(record, _own_headers(record) if record.headers else None, properties)
 
 
-def cloud_event(record: ClaimedRecord, source: str) -> Message:
+def cloud_event(
+    record: ClaimedRecord, properties: Properties = NO_PROPERTIES, *, source: str
+) -> Message:
     """Make the message of a record as a CloudEvent 1.0 in binary mode: the body stays as it is."""
     attributes = {
         "specversion": "1.0",
@@ -56,7 +106,7 @@ def cloud_event(record: ClaimedRecord, source: str) -> Message:
         if isinstance(record.headers.get(name), str):
             attributes[name] = record.headers[name]
     prefixed = {f"{CLOUD_EVENT}{name}": value for name, value in attributes.items()}
-    return _message(record, {**_own_headers(record), **prefixed})
+    return _message(record, {**_own_headers(record), **prefixed}, properties)
 
 
 def _own_headers(record: ClaimedRecord) -> dict[str, Any]:
@@ -64,7 +114,9 @@ def _own_headers(record: ClaimedRecord) -> dict[str, Any]:
     return {name: value for name, value in record.headers.items() if name not in left_out}
 
 
-def _message(record: ClaimedRecord, headers: Mapping[str, Any] | None) -> Message:
+def _message(
+    record: ClaimedRecord, headers: Mapping[str, Any] | None, properties: Properties
+) -> Message:
     """Encode a record, and headers beyond those that postroom sets. Every record comes by here."""
     body = record.payload_json.encode()
     same, event_type = _of_type(record.event_type, record.event_version, record.aggregate_type)
@@ -82,15 +134,18 @@ def _message(record: ClaimedRecord, headers: Mapping[str, Any] | None) -> Messag
         )
     )
     correlation_id = _correlation_id(headers) if headers else b""
-    flags = ALWAYS | CORRELATION_ID if correlation_id else ALWAYS
+    flags = ALWAYS | properties.flags | (CORRELATION_ID if correlation_id else 0)
     seconds = int(record.occurred_at.timestamp())
     content = (
         CONTENT.pack(60, 0, len(body), flags, JSON, len(table)),
         table,
         PERSISTENT,
+        properties.priority,
         correlation_id,
+        properties.expiration,
         ID_AND_TIMESTAMP.pack(str(record.id).encode(), seconds if seconds > 0 else 0),
         event_type,
+        properties.app_id,
     )
     return b"".join(content), body
 

@@ -8,7 +8,15 @@ from typing import Final
 from uuid import UUID
 
 from postroom.errors import OutageError
-from postroom.publishers.base import DELIVERED, Outage, OutageWatcher, Outcome, Refused
+from postroom.publishers.base import (
+    DELIVERED,
+    Delivered,
+    Outage,
+    OutageWatcher,
+    Outcome,
+    Refused,
+    WaitingRoute,
+)
 from postroom.publishers.rabbitmq.amqp.address import Address
 from postroom.publishers.rabbitmq.amqp.cluster import CONNECT_WITHIN, Credentials
 from postroom.publishers.rabbitmq.amqp.connection import Connection
@@ -16,13 +24,29 @@ from postroom.publishers.rabbitmq.amqp.errors import EncodeError
 from postroom.publishers.rabbitmq.amqp.frames import Message
 from postroom.publishers.rabbitmq.amqp.inquiry import Inquiry
 from postroom.publishers.rabbitmq.declare import declare
-from postroom.publishers.rabbitmq.message import cloud_event, plain_message
+from postroom.publishers.rabbitmq.message import Properties, cloud_event, plain_message
 from postroom.publishers.rabbitmq.outages import client_errors, cluster_of, loss
-from postroom.publishers.rabbitmq.parcel import Name, Parcel, is_answer, undeliverable
-from postroom.publishers.rabbitmq.routing import Destination, Routes, Routing
+from postroom.publishers.rabbitmq.parcel import (
+    Name,
+    Parcel,
+    all_delivered,
+    is_answer,
+    undeliverable,
+)
+from postroom.publishers.rabbitmq.routing import Destination, Route, Routes, Routing, Target
 from postroom.publishers.rabbitmq.sender import Doubtful, Sender
 from postroom.publishers.rabbitmq.topology import Topology
 from postroom.publishers.rabbitmq.verdict import unanswered, verdict
+from postroom.publishers.rabbitmq.waiting import (
+    Waiting,
+    describe,
+    divide,
+    failing,
+    hold_back,
+    hold_together,
+    note,
+)
+from postroom.publishers.waiting import Rejected, Unroutable, check_choice
 from postroom.record import ClaimedRecord
 
 logger = logging.getLogger(__name__)
@@ -43,6 +67,9 @@ class RabbitMQPublisher:
     - `connect_within`: how long a host may take to let us in, before the next one is tried
     - `credentials`: returns user and password, sync or async; called whenever it connects, so that
       they can change
+    - `unroutable`: what becomes of a record that no queue takes. "wait": it waits until a queue is
+      bound; "refuse": it counts as an attempt; "accept": it counts as delivered
+    - `rejected`: what becomes of a record that a queue rejects because it is full: "wait", "refuse"
     """
 
     max_batch: Final = 500
@@ -59,11 +86,16 @@ class RabbitMQPublisher:
         confirm_within: timedelta = timedelta(seconds=30),
         connect_within: timedelta = CONNECT_WITHIN,
         credentials: Credentials | None = None,
+        unroutable: Unroutable = "wait",
+        rejected: Rejected = "wait",
     ) -> None:
         self.cluster = cluster_of(url, connect_within, credentials)
         self.exchange = exchange
         self.topology = topology
-        self._routing = Routing(exchange, routes or {})
+        check_choice("unroutable", unroutable, Unroutable)
+        check_choice("rejected", rejected, Rejected)
+        default = Route(unroutable=unroutable, rejected=rejected)
+        self._routing = Routing(exchange, routes or {}, default)
         self._message = _maker(cloud_events)
         self._confirm_within = confirm_within.total_seconds()
         self._watcher: OutageWatcher = lambda _: None
@@ -74,6 +106,7 @@ class RabbitMQPublisher:
         """What was sent and not answered before `publish` stopped waiting."""
         self._doubtful: Doubtful = set()
         self._arrived: dict[UUID, set[Destination]] = {}
+        self._waiting = Waiting(describe)
 
     def __str__(self) -> str:
         where: object = self.cluster
@@ -116,7 +149,7 @@ class RabbitMQPublisher:
             outage = Outage.of(error)
         finally:
             self._keep_late(all_parcels)
-        if not self._arrived and all(each.outcome is DELIVERED for each in all_parcels):
+        if not self._arrived and all_delivered(all_parcels):
             return [DELIVERED] * len(records)
         return [
             self._verdict(record, some, outage)
@@ -126,6 +159,10 @@ class RabbitMQPublisher:
     def watch(self, changed: OutageWatcher) -> None:
         """Call `changed` when the connection is lost, and when RabbitMQ blocks or unblocks it."""
         self._watcher = changed
+
+    def waiting_routes(self) -> Sequence[WaitingRoute]:
+        """Return the exchanges and routing keys that records wait for."""
+        return self._waiting.report()
 
     # -- connecting
 
@@ -139,6 +176,7 @@ class RabbitMQPublisher:
             exchange=self.exchange,
             confirm_within=self._confirm_within,
             doubtful=self._doubtful,
+            topology=self.topology or Topology(),
         )
 
     async def _prepare(self, inquiry: Inquiry) -> None:
@@ -168,20 +206,22 @@ class RabbitMQPublisher:
     def _parcels(self, record: ClaimedRecord) -> list[Parcel]:
         """Make a parcel for each destination of a record; reuse those that are in flight."""
         try:
-            message = self._message(record)
-        except (EncodeError, UnicodeError, RecursionError) as error:
-            return [_refused(record, undeliverable(error))]
-        try:
-            places: Sequence[Destination] = self._routing.destinations(record)
+            targets: Sequence[Target] = self._routing.targets(record)
         except Exception as error:  # of a function that tells the routing key, say
             logger.exception("postroom: no message can be made of record %s", record.id)
             return [_refused(record, Refused(f"no message can be made of it: {error!r}"))]
         if self._arrived:
             arrived = self._arrived.get(record.id, ())
-            places = [place for place in places if place not in arrived]
-        parcels = [Parcel(record.id, message, place) for place in places]
+            targets = [each for each in targets if each.place not in arrived]
+        make = self._message
+        try:
+            parcels = [Parcel(record.id, make(record, each.properties), each) for each in targets]
+        except (EncodeError, UnicodeError, RecursionError) as error:
+            return [_refused(record, undeliverable(error))]
         if self._late:
             parcels = [self._underway(parcel) for parcel in parcels]
+        if len(parcels) > 1 and len(self._arrived) >= REMEMBERED:
+            hold_together(self._waiting, parcels)  # where it arrived could not be remembered
         return parcels
 
     def _underway(self, parcel: Parcel) -> Parcel:
@@ -198,10 +238,26 @@ class RabbitMQPublisher:
             self._late = {name: each for name, each in self._late.items() if each.in_flight}
 
     async def _send(self, parcels: Sequence[Parcel]) -> None:
-        if self._sender is not None:
-            await self._sender.deliver(parcels)
-        elif unanswered(parcels):
+        """Send parcels. Of a route that cannot be used, send one, and others if it is taken."""
+        if not self._waiting:
+            await self._deliver(parcels)
+            return
+        first, held = divide(self._waiting, parcels)
+        await self._deliver(first)
+        await self._deliver([each for each in held if failing(self._waiting, each) is None])
+        hold_back(self._waiting, held)
+
+    async def _deliver(self, parcels: Sequence[Parcel]) -> None:
+        """Send parcels, and note which routes took them."""
+        if self._sender is None and unanswered(parcels):
             raise OutageError(f"not connected to RabbitMQ at {self.cluster}")
+        if self._sender is None:
+            return
+        try:
+            await self._sender.deliver(parcels)
+        finally:
+            if self._waiting or not all_delivered(parcels):
+                note(self._waiting, parcels)
 
     # -- what came of it
 
@@ -209,7 +265,7 @@ class RabbitMQPublisher:
         self, record: ClaimedRecord, parcels: Sequence[Parcel], outage: Outage | None
     ) -> Outcome | Outage:
         """Give the answer to a record: it is delivered when it has arrived everywhere."""
-        if all(parcel.outcome is DELIVERED for parcel in parcels):
+        if all(isinstance(parcel.outcome, Delivered) for parcel in parcels):
             self._arrived.pop(record.id, None)
             return DELIVERED
         if len(parcels) > 1 or record.id in self._arrived:
@@ -220,19 +276,19 @@ class RabbitMQPublisher:
 
     def _note_arrivals(self, record: ClaimedRecord, parcels: Sequence[Parcel]) -> None:
         """Remember where a record has arrived, so that it is not sent there again."""
-        here = {p.place for p in parcels if p.outcome is DELIVERED}
+        here = {p.place for p in parcels if isinstance(p.outcome, Delivered)}
         self._arrived[record.id] = self._arrived.pop(record.id, set()) | here
         if len(self._arrived) > REMEMBERED:
             del self._arrived[next(iter(self._arrived))]
 
 
-def _maker(source: str | None) -> Callable[[ClaimedRecord], Message]:
+def _maker(source: str | None) -> Callable[[ClaimedRecord, Properties], Message]:
     return plain_message if source is None else partial(cloud_event, source=source)
 
 
 def _refused(record: ClaimedRecord, outcome: Refused) -> Parcel:
     """Make the parcel of a record that cannot be sent."""
-    parcel = Parcel(record.id, (b"", b""), Destination("", ""))
+    parcel = Parcel(record.id, (b"", b""), Target(Destination("", "")))
     parcel.outcome = outcome
     return parcel
 

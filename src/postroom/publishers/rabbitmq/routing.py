@@ -1,11 +1,14 @@
-"""Where the records of an event type go."""
+"""Where the records of an event type go, and what their messages are like there."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from postroom.errors import ConfigurationError
+from postroom.publishers.rabbitmq.message import NO_PROPERTIES, Properties, encode_properties
 from postroom.publishers.topics import topic_matches
+from postroom.publishers.waiting import Rejected, Unroutable, check_choice
 from postroom.record import ClaimedRecord
 
 RoutingKey = str | Callable[[ClaimedRecord], str]
@@ -17,10 +20,24 @@ class Route:
 
     - `exchange`: the publisher's own unless told otherwise
     - `routing_key`: the event type unless told otherwise; a function is asked for each record
+    - `unroutable`, `rejected`: as for the publisher, whose own they are unless told otherwise
+    - `priority`, `expiration`, `app_id`: properties of the messages
     """
 
     exchange: str | None = None
     routing_key: RoutingKey | None = None
+    unroutable: Unroutable | None = None
+    rejected: Rejected | None = None
+    priority: int | None = None
+    expiration: timedelta | None = None
+    app_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.unroutable is not None:
+            check_choice("unroutable", self.unroutable, Unroutable)
+        if self.rejected is not None:
+            check_choice("rejected", self.rejected, Rejected)
+        encode_properties(self.priority, self.expiration, self.app_id)
 
 
 Routes = Mapping[str, Route | Sequence[Route]]
@@ -34,29 +51,43 @@ class Destination(NamedTuple):
     routing_key: str
 
 
-class Routing:
-    """Tells where each record goes."""
+class Target(NamedTuple):
+    """A destination, and what its route says of messages to it."""
 
-    def __init__(self, exchange: str, routes: Routes) -> None:
+    place: Destination
+    unroutable: Unroutable = "wait"
+    rejected: Rejected = "wait"
+    properties: Properties = NO_PROPERTIES
+
+
+class Routing:
+    """Tells where each record goes. `default`: the route of a type without a route."""
+
+    def __init__(self, exchange: str, routes: Routes, default: Route | None = None) -> None:
         self._exchange = exchange
+        self._default = default or Route()
         self._routes = {name: _several(name, route) for name, route in routes.items()}
         self._found: dict[str, tuple[Route, ...]] = {}
-        self._fixed: dict[str, tuple[Destination, ...]] = {}
-        """The destinations by event type, if they are the same for every record of it."""
+        self._fixed: dict[str, tuple[Target, ...]] = {}
+        """The targets by event type, if they are the same for every record of it."""
 
-    def destinations(self, record: ClaimedRecord) -> tuple[Destination, ...]:
+    def targets(self, record: ClaimedRecord) -> tuple[Target, ...]:
         """Give every place that a record goes to, each once."""
         fixed = self._fixed.get(record.event_type)
         return self._ask(record) if fixed is None else fixed
 
-    def _ask(self, record: ClaimedRecord) -> tuple[Destination, ...]:
+    def _ask(self, record: ClaimedRecord) -> tuple[Target, ...]:
         routes = self._found.get(record.event_type)
         if routes is None:
             routes = self._found[record.event_type] = self._find(record.event_type)
-        places = tuple(dict.fromkeys(self._destination(route, record) for route in routes))
+        by_place: dict[Destination, Target] = {}
+        for route in routes:
+            target = self._target(route, record)
+            by_place.setdefault(target.place, target)
+        targets = tuple(by_place.values())
         if not any(callable(route.routing_key) for route in routes):
-            self._fixed[record.event_type] = places
-        return places
+            self._fixed[record.event_type] = targets
+        return targets
 
     def exchanges(self) -> Iterator[str]:
         """Give the exchanges that routes name, besides the publisher's own."""
@@ -67,14 +98,19 @@ class Routing:
         if event_type in self._routes:
             return self._routes[event_type]
         matching = (pattern for pattern in self._routes if topic_matches(pattern, event_type))
-        return self._routes.get(next(matching, ""), (Route(),))
+        return self._routes.get(next(matching, ""), (self._default,))
 
-    def _destination(self, route: Route, record: ClaimedRecord) -> Destination:
+    def _target(self, route: Route, record: ClaimedRecord) -> Target:
         key = route.routing_key
         if callable(key):
             key = key(record)
         exchange = self._exchange if route.exchange is None else route.exchange
-        return Destination(exchange, record.event_type if key is None else key)
+        return Target(
+            Destination(exchange, record.event_type if key is None else key),
+            route.unroutable or self._default.unroutable or "wait",
+            route.rejected or self._default.rejected or "wait",
+            encode_properties(route.priority, route.expiration, route.app_id),
+        )
 
 
 def _several(name: str, route: Route | Sequence[Route]) -> tuple[Route, ...]:

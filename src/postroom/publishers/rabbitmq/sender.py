@@ -1,6 +1,7 @@
 """Sends messages over one connection, and finds out for which of them RabbitMQ closes a channel."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from postroom.errors import ConnectionLostError, OutageError
@@ -10,14 +11,18 @@ from postroom.publishers.rabbitmq.amqp.connection import Connection
 from postroom.publishers.rabbitmq.amqp.errors import ClosedError, ReplyCode
 from postroom.publishers.rabbitmq.amqp.inquiry import Inquiry
 from postroom.publishers.rabbitmq.outages import client_errors
-from postroom.publishers.rabbitmq.parcel import Parcel, is_answer
+from postroom.publishers.rabbitmq.parcel import Parcel, all_delivered
+from postroom.publishers.rabbitmq.restore import Restorer
 from postroom.publishers.rabbitmq.routing import Destination
+from postroom.publishers.rabbitmq.topology import Topology
 from postroom.publishers.rabbitmq.verdict import (
     is_about_one_key,
     named_by,
     size_limit,
     unanswered,
 )
+
+logger = logging.getLogger("postroom.publishers")
 
 ABOUT_A_DESTINATION = (ReplyCode.NOT_FOUND, ReplyCode.ACCESS_REFUSED)
 Doubtful = set[str | Destination]
@@ -30,6 +35,7 @@ class Sender:
     - `exchange`: the publisher's own; if it is gone, no message can be sent
     - `confirm_within`: seconds that the broker may take to confirm a message
     - `doubtful`: the publisher's; it outlives the connection
+    - `topology`: is declared again when a part of it is found to be gone
     """
 
     def __init__(
@@ -39,6 +45,7 @@ class Sender:
         exchange: str,
         confirm_within: float,
         doubtful: Doubtful,
+        topology: Topology,
     ) -> None:
         self.connection = connection
         self._exchange = exchange
@@ -48,6 +55,7 @@ class Sender:
         self._opening = asyncio.Lock()
         self._apart: ConfirmChannel | None = None
         self._alone = asyncio.Lock()
+        self._restorer = Restorer(connection, topology)
         self._max_size: int | None = None
         """The broker's max_message_size, once a message was too large for it."""
 
@@ -61,10 +69,25 @@ class Sender:
             return self._channel
 
     async def deliver(self, parcels: Sequence[Parcel]) -> None:
-        """Send the unanswered parcels, and wait for the answers; doubtful ones go apart.
+        """Send the unanswered parcels, and wait for the answers.
 
+        What the topology should have taken is sent again, once the topology is declared again.
         Raises OutageError if nothing can be sent, or the answers stay out.
         """
+        await self._deliver(parcels)
+        if all_delivered(parcels):
+            return
+        with client_errors(self.connection.address):
+            again = await self._restorer.restore(parcels)
+        for parcel in again:
+            parcel.reset()
+        await self._deliver(again)
+        if again and all_delivered(again):
+            text = "postroom: a part of the topology was gone, and is declared again (%s, %s)"
+            logger.warning(text, *again[0].place)
+
+    async def _deliver(self, parcels: Sequence[Parcel]) -> None:
+        """Send the unanswered parcels, and wait for the answers; doubtful ones go apart."""
         self._refuse_too_large(parcels)
         given, parcels = parcels, unanswered(parcels)
         late = len(parcels) < len(given) and any(isinstance(p.outcome, Postponed) for p in given)
@@ -79,7 +102,7 @@ class Sender:
             await self._send_shared(sure)
             await self._send_apart(doubtful)
         for parcel in doubtful:
-            if is_answer(parcel.outcome):
+            if parcel.answer is not None:
                 self._doubtful -= {parcel.place.exchange, parcel.place}
 
     def _check_connection(self) -> None:
@@ -136,6 +159,7 @@ class Sender:
             address = self.connection.address
             raise OutageError(f"RabbitMQ at {address} has not confirmed any message for {patience}")
         for parcel in parcels:
+            parcel.waits_for = parcel.place
             parcel.outcome = Postponed(f"RabbitMQ has not confirmed it within {patience}")
 
     # -- finding the message for which a channel was closed
@@ -171,11 +195,12 @@ class Sender:
         if error.code not in ABOUT_A_DESTINATION:  # it may be about anything
             raise ConnectionLostError(f"RabbitMQ at {address} closed a channel: {error.reason}")
         if is_about_one_key(error):
-            self._doubtful.add(parcel.place)
+            parcel.waits_for = parcel.place
         elif parcel.place.exchange == self._exchange:
             raise OutageError(f"RabbitMQ at {address}: {error.reason}")
         else:
-            self._doubtful.add(parcel.place.exchange)
+            parcel.waits_for = parcel.place.exchange
+        self._doubtful.add(parcel.waits_for)
         return Postponed(reason)
 
     def _refuse_too_large(self, parcels: Sequence[Parcel]) -> bool:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from postroom.errors import ConfigurationError
+from postroom.publishers.topics import topic_matches
 
 ExchangeType = Literal["topic", "direct", "fanout", "headers"]
 QueueType = Literal["classic", "quorum"]
@@ -110,6 +111,24 @@ class Topology:
             needed |= {queue.dead_letter, *(binding.exchange for binding in queue.bindings)}
         return sorted(name for name in needed - own if name)
 
+    def routes(self, exchange: str, routing_key: str) -> bool:
+        """Tell whether a queue of it should take a message. If in doubt, one should."""
+        if not exchange:
+            return any(queue.name == routing_key for queue in self.queues)
+        exchanges = {each.name: each for each in self.exchanges}
+        looked_at: set[str | None] = set()
+        name: str | None = exchange
+        while name is not None and name not in looked_at:
+            looked_at.add(name)
+            declared = exchanges.get(name)
+            kind = None if declared is None else declared.type
+            bindings = (binding for queue in self.queues for binding in queue.bindings)
+            keys = [each.routing_key for each in bindings if each.exchange == name]
+            if any(_takes(kind, key, routing_key) for key in keys):
+                return True
+            name = None if declared is None else declared.alternate
+        return False
+
     def describe(self) -> list[str]:
         """Tell what it holds, a line for each exchange, queue and binding."""
         lines = []
@@ -123,6 +142,12 @@ class Topology:
             for binding in queue.bindings:
                 lines.append(f"  from {binding.exchange} by {binding.routing_key}")
         return lines
+
+
+def _takes(kind: str | None, pattern: str, routing_key: str) -> bool:
+    if kind == "topic":
+        return topic_matches(pattern, routing_key)
+    return kind != "direct" or pattern == routing_key
 
 
 def _traits(durable: bool, arguments: Mapping[str, Any]) -> str:

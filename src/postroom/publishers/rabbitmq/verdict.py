@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Final
 
 from postroom.publishers.base import Outcome, Postponed, Refused
@@ -12,6 +13,8 @@ from postroom.publishers.rabbitmq.parcel import Parcel
 TOO_LARGE: Final = re.compile(r"larger than .*?max size '?(\d+)")
 EXCHANGE: Final = re.compile(r"(?:no|access to) exchange '([^']*)'")
 TOPIC: Final = re.compile(r"access to topic '(?P<key>[^']*)' in exchange '(?P<exchange>[^']*)'")
+LATER: Final = timedelta(seconds=1)
+"""How long a record waits of which nothing is known."""
 
 
 def unanswered(parcels: Iterable[Parcel]) -> list[Parcel]:
@@ -41,11 +44,14 @@ def named_by(error: ClosedError, parcels: Sequence[Parcel]) -> list[Parcel]:
 
 
 def verdict(parcels: Sequence[Parcel]) -> Outcome:
-    """Give the outcome of a record that has not arrived everywhere."""
+    """Give the outcome of a record that has not arrived everywhere.
+
+    It waits for the destination that takes the longest.
+    """
     refused = [each.outcome for each in parcels if isinstance(each.outcome, Refused)]
     postponed = [each.outcome for each in parcels if isinstance(each.outcome, Postponed)]
     reason = "; ".join([each.reason for each in refused] + [each.reason for each in postponed])
     if refused:
         permanent = not postponed and all(each.permanent for each in refused)
         return Refused(reason, permanent=permanent)
-    return Postponed(reason)
+    return Postponed(reason, max((each.delay for each in postponed), default=LATER))

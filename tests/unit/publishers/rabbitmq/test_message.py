@@ -62,7 +62,7 @@ def plain_message(made: ClaimedRecord) -> Read:
 
 
 def cloud_event(made: ClaimedRecord, source: str) -> Read:
-    return read(message.cloud_event(made, source))
+    return read(message.cloud_event(made, source=source))
 
 
 @pytest.mark.requirement("C9")

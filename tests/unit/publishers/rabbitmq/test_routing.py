@@ -1,5 +1,6 @@
 """Which exchange a record goes to, and by which routing key."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,10 +19,14 @@ def record(event_type: str = "order.placed", key: str = "7") -> ClaimedRecord:
     )
 
 
+def destinations(routing: Routing, record: ClaimedRecord) -> tuple[Destination, ...]:
+    return tuple(each.place for each in routing.targets(record))
+
+
 @pytest.mark.requirement("C9")
 def test_without_routes_the_routing_key_is_the_event_type() -> None:
     routing = Routing("messaging", {})
-    assert routing.destinations(record()) == (("messaging", "order.placed"),)
+    assert destinations(routing, record()) == (("messaging", "order.placed"),)
     assert list(routing.exchanges()) == []
 
 
@@ -34,7 +39,7 @@ def test_a_route_says_what_is_different_and_the_rest_stays() -> None:
         "d": Route(),
     }
     routing = Routing("own", routes)
-    places = [routing.destinations(record(each)) for each in "abcde"]
+    places = [destinations(routing, record(each)) for each in "abcde"]
     assert places == [
         (("other", "a"),),
         (("own", "key"),),
@@ -46,21 +51,21 @@ def test_a_route_says_what_is_different_and_the_rest_stays() -> None:
 
 def test_an_empty_name_is_the_default_exchange_and_an_empty_key_is_one() -> None:
     routing = Routing("own", {"a": Route(exchange="", routing_key="")})
-    assert routing.destinations(record("a")) == (("", ""),)
+    assert destinations(routing, record("a")) == (("", ""),)
     assert list(routing.exchanges()) == []
 
 
 def test_a_function_is_asked_for_the_routing_key_of_each_record() -> None:
     by_id = Route(routing_key=lambda each: f"{each.event_type}.{each.aggregate_id}")
     routing = Routing("own", {"order.placed": by_id})
-    keys = [routing.destinations(record(key=key))[0].routing_key for key in ("1", "2")]
+    keys = [destinations(routing, record(key=key))[0].routing_key for key in ("1", "2")]
     assert keys == ["order.placed.1", "order.placed.2"]
 
 
 def test_a_record_goes_to_several_places_but_to_each_once() -> None:
     routes = [Route(), Route(exchange="audit"), Route(exchange="own"), Route(routing_key="all")]
     routing = Routing("own", {"order.placed": routes})
-    assert routing.destinations(record()) == (
+    assert destinations(routing, record()) == (
         Destination("own", "order.placed"),
         Destination("audit", "order.placed"),
         Destination("own", "all"),
@@ -76,7 +81,7 @@ def test_the_type_itself_wins_then_the_first_pattern() -> None:
     routing = Routing("own", routes)
     for _ in range(2):  # what was found is kept
         found = [
-            routing.destinations(record(each))[0].routing_key
+            destinations(routing, record(each))[0].routing_key
             for each in ("order.placed", "order.paid", "order.line.added", "invoice")
         ]
         assert found == ["itself", "any", "any", "invoice"]
@@ -94,3 +99,56 @@ def test_the_exchanges_of_routes_are_listed_once_without_the_own() -> None:
 def test_what_is_no_route_is_refused_by_name(route: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"'order\.placed'.*Give it one Route or more"):
         RabbitMQPublisher("amqp://h", exchange="own", routes={"order.placed": route})
+
+
+def test_a_route_has_the_choices_of_the_publisher_unless_it_has_its_own() -> None:
+    routes: Routes = {
+        "a": Route(unroutable="accept"),
+        "b": [Route(rejected="wait"), Route(exchange="other")],
+    }
+    routing = Routing("own", routes, Route(unroutable="refuse", rejected="refuse"))
+    found = [
+        (each.unroutable, each.rejected) for name in "abc" for each in routing.targets(record(name))
+    ]
+    assert found == [
+        ("accept", "refuse"),
+        ("refuse", "wait"),
+        ("refuse", "refuse"),
+        ("refuse", "refuse"),
+    ]
+    [target] = Routing("own", {}).targets(record())
+    assert (target.unroutable, target.rejected) == ("wait", "wait")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"unroutable": "drop"}, "'wait', 'refuse' or 'accept'"),
+        ({"rejected": "accept"}, "'wait' or 'refuse'"),
+        ({"priority": -1}, "priority is -1"),
+        ({"priority": 256}, "from 0 to 255"),
+        ({"priority": 1.0}, "from 0 to 255"),
+        ({"expiration": timedelta(seconds=-1)}, "0 to 49 days"),
+        ({"expiration": timedelta(days=50)}, "0 to 49 days"),
+        ({"expiration": 30}, "a timedelta"),
+        ({"app_id": "é" * 128}, "up to 255 bytes"),
+        ({"app_id": 7}, "up to 255 bytes"),
+    ],
+)
+def test_what_a_route_cannot_be_is_a_configuration_error(wrong: dict[str, Any], text: str) -> None:
+    Route(priority=1)  # equal to 1.0, and right
+    with pytest.raises(ConfigurationError, match=text):
+        Route(**wrong)
+    if wrong.keys() <= {"unroutable", "rejected"}:
+        with pytest.raises(ConfigurationError, match=text):
+            RabbitMQPublisher("amqp://h", exchange="own", **wrong)
+
+
+def test_a_publisher_has_to_choose() -> None:
+    with pytest.raises(ConfigurationError, match="unroutable is None"):
+        RabbitMQPublisher("amqp://h", exchange="own", unroutable=None)  # type: ignore[arg-type]
+
+
+def test_the_bounds_of_priority_and_expiration_are_allowed() -> None:
+    for priority, expiration in ((0, timedelta()), (255, timedelta(milliseconds=2**32 - 1))):
+        Route(priority=priority, expiration=expiration, app_id="")

@@ -128,3 +128,44 @@ def test_it_can_be_told_line_by_line() -> None:
         "  from log by x.*",
         "queue jobs (quorum, x-dead-letter-exchange=messaging.dlx, x-max-length=10)",
     ]
+
+
+BOUND = Topology(
+    exchanges=[
+        Exchange("topic", alternate="spare"),
+        Exchange("direct", "direct"),
+        Exchange("fanout", "fanout"),
+        Exchange("headers", "headers", alternate="loop"),
+        Exchange("spare", "fanout", alternate="topic"),
+        Exchange("loop", "direct", alternate="loop"),
+        Exchange("bare"),
+    ],
+    queues=[
+        Queue("q", [Binding("topic", "order.*"), Binding("direct", "order"), Binding("fanout")]),
+        Queue("r", [Binding("headers", ""), Binding("foreign", "order"), Binding("spare", "x")]),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "routing_key", "does"),
+    [
+        ("topic", "order.placed", True),
+        ("topic", "invoice", True),  # by the alternate exchange
+        ("direct", "order", True),
+        ("direct", "order.placed", False),
+        ("fanout", "anything", True),
+        ("headers", "anything", True),  # its headers may fit
+        ("foreign", "anything", True),  # of a type that is not known here
+        ("spare", "anything", True),
+        ("loop", "order", False),
+        ("bare", "order", False),
+        ("unknown", "order", False),
+        ("", "q", True),
+        ("", "other", False),
+    ],
+)
+def test_a_topology_knows_which_messages_its_queues_should_take(
+    exchange: str, routing_key: str, does: bool
+) -> None:
+    assert BOUND.routes(exchange, routing_key) is does

@@ -1,5 +1,7 @@
 """What the broker's words, and its answers together, are taken to mean."""
 
+from datetime import timedelta
+
 import pytest
 
 from postroom import Postponed, Refused
@@ -7,8 +9,9 @@ from postroom.identity import uuid7
 from postroom.publishers.base import DELIVERED, Outcome
 from postroom.publishers.rabbitmq.amqp.errors import ClosedError
 from postroom.publishers.rabbitmq.parcel import Parcel
-from postroom.publishers.rabbitmq.routing import Destination
+from postroom.publishers.rabbitmq.routing import Destination, Target
 from postroom.publishers.rabbitmq.verdict import (
+    LATER,
     is_about_one_key,
     named_by,
     size_limit,
@@ -33,7 +36,7 @@ ONE_KEY = ClosedError(
 
 
 def parcel(exchange: str, routing_key: str = "x", outcome: Outcome | None = None) -> Parcel:
-    made = Parcel(uuid7(), (b"", b""), Destination(exchange, routing_key))
+    made = Parcel(uuid7(), (b"", b""), Target(Destination(exchange, routing_key)))
     made.outcome = outcome
     return made
 
@@ -86,7 +89,10 @@ def test_it_is_given_up_only_if_no_place_could_still_take_it() -> None:
 
 def test_what_has_only_to_wait_is_postponed_and_what_is_unknown_is_never_delivered() -> None:
     assert verdict([parcel("a", outcome=Postponed("late"))]) == Postponed("late")
-    assert verdict([parcel("a", outcome=DELIVERED), parcel("b")]) == Postponed("")
+    assert verdict([parcel("a", outcome=DELIVERED), parcel("b")]) == Postponed("", LATER)
+    delays = [Postponed("late", timedelta(seconds=n)) for n in (1, 7, 3)]
+    outcome = verdict([parcel("a", outcome=each) for each in delays])
+    assert outcome == Postponed("late; late; late", timedelta(seconds=7))
 
 
 def test_unanswered_is_what_has_no_outcome() -> None:

@@ -1,0 +1,199 @@
+"""Routes that cannot be used: how long records wait for them, and what is said of them."""
+
+import logging
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from postroom.errors import ConfigurationError
+from postroom.identity import uuid7
+from postroom.publishers.base import Postponed, WaitingRoute
+from postroom.publishers.waiting import (
+    LISTED,
+    LOG_EVERY,
+    LONGEST,
+    OVER_AFTER,
+    QUIET,
+    REMEMBERED,
+    RETRIES_PER_SECOND,
+    SHORTEST,
+    Rejected,
+    Unroutable,
+    WaitingRoutes,
+    check_choice,
+)
+
+
+class Watch:
+    """A clock that stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+def routes(watch: Watch) -> WaitingRoutes[str]:
+    return WaitingRoutes(lambda each: f"route `{each}`", watch)
+
+
+def seconds(postponed: Postponed) -> float:
+    return postponed.delay.total_seconds()
+
+
+def test_a_record_waits_a_second_at_first_then_as_long_as_its_route_has_failed_then_30_seconds(
+    watch: Watch, routes: WaitingRoutes[str]
+) -> None:
+    delays = []
+    record_id = uuid7()
+    for _ in range(9):
+        delays.append(seconds(routes.postpone("a", record_id, "full")))
+        watch.seconds += delays[-1]
+    assert delays == [1, 1, 2, 4, 8, 16, 30, 30, 30]
+    assert (SHORTEST, LONGEST) == (1, 30)
+
+
+def test_so_many_records_that_they_would_be_a_burden_wait_longer_from_the_start(
+    routes: WaitingRoutes[str],
+) -> None:
+    last = [routes.postpone("a", uuid7(), "full") for _ in range(20 * RETRIES_PER_SECOND)][-1]
+    assert seconds(last) == pytest.approx(20, abs=0.1)
+
+
+def test_a_route_per_record_is_no_less_of_a_burden(routes: WaitingRoutes[str]) -> None:
+    many = range(20 * RETRIES_PER_SECOND)
+    last = [routes.postpone(f"key {n}", uuid7(), "full") for n in many][-1]
+    assert seconds(last) == pytest.approx(20, abs=0.1)
+
+
+def test_a_route_fails_until_it_takes_a_record(routes: WaitingRoutes[str]) -> None:
+    assert not routes
+    assert not routes.fails("a")
+    outcome = routes.postpone("a", uuid7(), "full")
+    assert outcome == Postponed("full", timedelta(seconds=1))
+    assert routes
+    assert (routes.fails("a"), routes.fails("b"), routes.reason("a")) == (True, False, "full")
+    routes.delivered("a", uuid7())
+    assert not routes.fails("a")
+
+
+def test_a_route_that_fails_again_begins_with_short_delays(
+    watch: Watch, routes: WaitingRoutes[str]
+) -> None:
+    routes.postpone("a", uuid7(), "full")
+    watch.seconds += 50
+    assert seconds(routes.postpone("a", uuid7(), "full")) == LONGEST
+    routes.delivered("a", uuid7())
+    assert seconds(routes.postpone("a", uuid7(), "full")) == SHORTEST
+
+
+def test_a_route_is_reported_until_all_that_waited_for_it_are_delivered(
+    watch: Watch, routes: WaitingRoutes[str]
+) -> None:
+    first, second = uuid7(), uuid7()
+    for each in (first, second, first):
+        routes.postpone("a", each, "the queue is full")
+    watch.seconds += 7
+    [report] = routes.report()
+    assert report == WaitingRoute(
+        route="route `a`", reason="the queue is full", seconds=7, records=2
+    )
+    assert str(report) == "route `a` cannot be used: the queue is full. 2 records wait"
+    routes.delivered("a", first)
+    assert str(routes.report()[0]).endswith(". 1 record waits")
+    routes.delivered("a", second)
+    assert routes.report() == ()
+    assert not routes
+
+
+def test_a_route_that_no_record_waits_for_any_more_is_forgotten_after_a_minute(
+    watch: Watch, routes: WaitingRoutes[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    routes.postpone("a", uuid7(), "full")  # another worker delivers it
+    watch.seconds += OVER_AFTER - 0.1
+    assert len(routes.report()) == 1
+    watch.seconds += 1.1
+    assert routes.report() == ()
+    assert len(caplog.messages) == 2
+
+
+def test_the_longest_a_record_waits_is_shorter_than_the_memory_of_its_route() -> None:
+    assert 2 * LONGEST <= OVER_AFTER
+
+
+def test_a_route_is_logged_when_it_begins_to_wait_every_five_minutes_and_when_it_ends(
+    watch: Watch, routes: WaitingRoutes[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = [uuid7() for _ in range(100)]
+    for _ in range(21):  # of 30 seconds each
+        for each in ids:
+            routes.postpone("a", each, "the queue is full")
+        watch.seconds += 30
+    for each in ids:
+        routes.delivered("a", each)
+    still = "route `a` cannot be used: the queue is full. 100 records wait"
+    assert LOG_EVERY == 300
+    assert caplog.messages == [
+        "postroom: route `a` cannot be used: the queue is full. Its records wait, and are not"
+        " counted",
+        f"postroom: still waiting, for 300 s: {still}",
+        f"postroom: still waiting, for 600 s: {still}",
+        "postroom: no record waits for route `a` any more, after 630.0 s; 100 had to wait",
+    ]
+    assert {each.levelno for each in caplog.records} == {logging.WARNING}
+
+
+def test_a_route_that_is_over_and_fails_again_at_once_is_logged_again_after_a_minute(
+    watch: Watch, routes: WaitingRoutes[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(100):  # a queue that is drained slowly
+        record_id = uuid7()
+        routes.postpone("a", record_id, "full")
+        watch.seconds += 0.1
+        routes.delivered("a", record_id)
+    assert len(caplog.messages) == 2
+    routes.postpone("a", uuid7(), "full")
+    watch.seconds += QUIET
+    routes.postpone("a", uuid7(), "full")
+    assert len(caplog.messages) == 3
+    assert "still waiting, for 60 s" in caplog.messages[2]
+
+
+def test_a_route_that_works_and_fails_in_turn_is_logged_once(
+    routes: WaitingRoutes[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    waits = uuid7()
+    for _ in range(10):
+        routes.postpone("a", waits, "full")
+        routes.delivered("a", uuid7())
+    assert len(caplog.messages) == 1
+
+
+def test_of_very_many_routes_only_some_are_logged_and_reported(
+    routes: WaitingRoutes[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    waiting: dict[str, UUID] = {f"key {n}": uuid7() for n in range(REMEMBERED + 10)}
+    for route, record_id in waiting.items():
+        routes.postpone(route, record_id, "full")
+    assert len(caplog.messages) == LISTED + 1
+    assert "20 routes cannot be used; more are not logged" in caplog.messages[-1]
+    assert len(routes.report()) == LISTED
+    for route, record_id in waiting.items():
+        routes.delivered(route, record_id)
+    assert not routes
+
+
+@pytest.mark.parametrize("value", ["Wait", "", None, 1, ["wait"]])
+def test_a_choice_that_there_is_not_is_a_configuration_error(value: object) -> None:
+    with pytest.raises(ConfigurationError, match="'wait', 'refuse' or 'accept'"):
+        check_choice("unroutable", value, Unroutable)
+    with pytest.raises(ConfigurationError, match="'wait' or 'refuse'"):
+        check_choice("rejected", value, Rejected)
