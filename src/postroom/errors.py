@@ -31,7 +31,7 @@ class EventDefinitionError(PostroomError):
 
 
 class CaptureError(PostroomError, ValueError):
-    """Raised when an event cannot be saved as it is. Nothing has been added to the session."""
+    """Raised when an event cannot be saved as it is, or there. Nothing has been saved."""
 
 
 class UnknownEventTypeError(PostroomError, ValueError):

@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 from sqlalchemy import Engine, MetaData, func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom import Outbox, OutboxRecord, UntypedEvent
+from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay, UntypedEvent
 from tests.support.connections import WITHOUT_ORM, plain
 from tests.support.rows import rows
 from tests.support.shop import outbox
@@ -150,3 +150,6 @@ async def test_the_schema_translate_map_of_a_connection_is_followed(
     assert await names(engine) == ["plain"]
     assert await names(tenant) == ["tenant"]
     assert [record.position for record in await rows(tenant)] == [1]
+    publisher = MemoryPublisher()
+    await OutboxRelay(outbox, tenant, publisher).run_once()
+    assert [message.payload["name"] for message in publisher.messages] == ["tenant"]

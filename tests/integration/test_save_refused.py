@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from postroom import CaptureError, Delayed, Event, EventBus, UntypedEvent
-from tests.support.connections import plain
+from tests.support.connections import WITHOUT_ORM, plain
 from tests.support.rows import rows
 from tests.support.shop import outbox
 
@@ -170,4 +170,30 @@ async def test_an_event_that_cannot_be_saved_takes_the_others_along(
     async with engine.begin() as connection:
         with pytest.raises(CaptureError, match="cannot capture x"):
             await outbox.save(connection, [event(), problem()])
+    assert await rows(engine) == []
+
+
+@pytest.mark.parametrize("kind", WITHOUT_ORM)
+async def test_an_event_that_comes_twice(engine: AsyncEngine, postgres_url: str, kind: str) -> None:
+    happened = event()
+    async with WITHOUT_ORM[kind](postgres_url) as transaction:
+        with pytest.raises(CaptureError, match=f"captured the event {happened.event_id} already"):
+            await transaction.save(event(), happened, happened)
+        await transaction.save(happened)  # the transaction goes on
+    assert [record.id for record in await rows(engine)] == [happened.event_id]
+
+
+@pytest.mark.parametrize("kind", WITHOUT_ORM)
+async def test_an_event_that_comes_twice_in_two_calls_is_refused_by_the_database(
+    engine: AsyncEngine, postgres_url: str, kind: str
+) -> None:
+    happened = event()
+
+    async def save_twice() -> None:
+        async with WITHOUT_ORM[kind](postgres_url) as transaction:
+            await transaction.save(happened)
+            await transaction.save(happened)
+
+    with pytest.raises(Exception, match="duplicate key value violates unique constraint"):
+        await save_twice()
     assert await rows(engine) == []

@@ -11,6 +11,8 @@ from sqlalchemy import Connection
 from postroom.capture.capture import CaptureSettings, capture, describe_all, make_records
 from postroom.capture.connection_kinds import Kind, async_kind, check_commits_later, sync_kind
 from postroom.capture.insertion import RecordInsertion
+from postroom.capture.repeats import check_once
+from postroom.events.description import Description
 from postroom.events.event import Event
 from postroom.record import OutboxRecord
 
@@ -35,7 +37,7 @@ class ConnectionCapture:
         if kind is Kind.SESSION:
             capture(connection, descriptions, self._settings)
             return
-        records = make_records(descriptions, self._settings)
+        records = self._records(descriptions)
         match kind:
             case _ if not records:
                 return
@@ -55,7 +57,7 @@ class ConnectionCapture:
         if kind is Kind.SESSION:
             capture(connection, descriptions, self._settings)
             return
-        records = make_records(descriptions, self._settings)
+        records = self._records(descriptions)
         match kind:
             case _ if not records:
                 return
@@ -66,6 +68,10 @@ class ConnectionCapture:
                 psycopg.Cursor(connection).execute(*self._insertion.for_psycopg(records))
             case _:
                 self._execute(connection, records)
+
+    def _records(self, descriptions: Sequence[Description]) -> list[OutboxRecord]:
+        check_once(descriptions)
+        return make_records(descriptions, self._settings)
 
     def _execute(self, connection: Connection, records: Sequence[OutboxRecord]) -> None:
         check_commits_later(connection)

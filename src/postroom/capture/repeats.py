@@ -42,11 +42,7 @@ class CapturedIds:
         for description in descriptions:
             captured = record, description.event_id
             if any(captured in ids for ids in seen):
-                raise CaptureError(
-                    f"cannot capture {description.event_type}: this transaction has captured the"
-                    f" event {description.event_id} already. Raise, emit or dispatch an event once"
-                    " and in one way, and make a new one each time that something happens."
-                )
+                raise _repeated(description)
             given.add(captured)
 
     def add(self, session: Session, records: Iterable[OutboxRecord]) -> None:
@@ -64,6 +60,23 @@ class CapturedIds:
         current = next(_open(session), None)
         if current is not None and current.nested and current.parent is not None:
             self._of.setdefault(current.parent, set()).update(self._of.pop(current, ()))
+
+
+def check_once(descriptions: Iterable[Description]) -> None:
+    """Refuse an event that is given twice. For one that came before, the database does."""
+    given = set[UUID]()
+    for description in descriptions:
+        if description.event_id in given:
+            raise _repeated(description)
+        given.add(description.event_id)
+
+
+def _repeated(description: Description) -> CaptureError:
+    return CaptureError(
+        f"cannot capture {description.event_type}: this transaction has captured the event"
+        f" {description.event_id} already. Raise, emit, dispatch or save an event once and in one"
+        " way, and make a new one each time that something happens."
+    )
 
 
 def _open(session: Session) -> Iterator[SessionTransaction]:
