@@ -11,9 +11,9 @@ from sqlalchemy import MetaData, create_engine, make_url
 
 from postroom import Outbox, OutboxRecord
 from postroom.publishers.rabbitmq.amqp.address import parse
-from tests.docs.pages import PAGES, Command, commands, name, snippets
+from tests.docs.pages import PAGES, ROOT, Command, commands, name, snippets
 from tests.support.command import SCRIPT
-from tests.support.program import Program
+from tests.support.program import Program, run_program
 
 PATH = {"PATH": os.environ["PATH"]}
 DATABASE, BROKER = "postgresql://app:secret@db:5432/shop", "amqp://app:secret@mq:5672/shop"
@@ -41,6 +41,24 @@ def test_a_page_s_commands_print_what_it_says(
         printed = run(words, command, tmp_path, urls)
         if command.printed:
             assert in_the_docs(printed, database_url, rabbitmq_url) == command.printed
+
+
+WORKER = ROOT / "docs/how-to/worker.md"
+ENGINE = 'create_async_engine(os.environ["DATABASE_URL"])'
+
+
+def test_what_a_module_raises_is_the_line_that_the_page_shows(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("\n\n".join(snippets(WORKER)))
+    done = run_program([SCRIPT, "worker", "shop:relay"], folder=tmp_path, environment=PATH)
+    assert done.code == 2
+    [line] = done.err.splitlines()
+    assert line in WORKER.read_text().splitlines()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if ENGINE in page.read_text()], ids=name)
+def test_a_page_that_makes_an_engine_of_a_url_says_that_it_names_the_driver(page: Path) -> None:
+    [line] = [line for line in page.read_text().splitlines() if ENGINE in line]
+    assert line.endswith("# postgresql+asyncpg://…")
 
 
 def create_tables(database_url: str) -> None:

@@ -32,6 +32,14 @@ class Hide:
 
 sys.meta_path.insert(0, Hide())
 """
+SHOP = """
+from sqlalchemy import MetaData
+from sqlalchemy.ext.asyncio import create_async_engine
+from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay
+
+outbox = Outbox(MetaData(), record=type("ShopRecord", (OutboxRecord,), {}))
+relay = OutboxRelay(outbox, create_async_engine("sqlite+aiosqlite:///shop.db"), MemoryPublisher())
+"""
 
 
 class DriftedRecord(OutboxRecord):
@@ -131,12 +139,25 @@ def test_two_flags_that_do_not_go_together(run_postroom: InProcess) -> None:
 def test_an_error_that_nobody_foresaw_is_in_the_log_as_it_is(
     run_postroom: InProcess, style: str
 ) -> None:
-    run_postroom.write("shop.py", "def relay():\n    raise LookupError('no settings')\n")
+    run_postroom.write("shop.py", SHOP + "relay.store = None\n")
     worker = run_postroom("worker", "shop:relay", "--log-format", style)
     assert worker.code == 1
     logged = json.loads(worker.err)["exception"] if style == "json" else worker.err
-    assert logged.splitlines()[-1] == "LookupError: no settings"
-    assert 'shop.py", line 2' in logged
+    assert logged.splitlines()[-1] == "AttributeError: 'NoneType' object has no attribute 'open'"
+    assert 'worker.py", line ' in logged
+
+
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+def test_what_the_users_module_raises_is_one_line_and_a_traceback_if_asked_for(
+    run_postroom: InProcess, level: str
+) -> None:
+    run_postroom.write("shop.py", SHOP + "def make():\n    return relay.store.no_such_thing\n")
+    worker = run_postroom("worker", "shop:make", "--log-level", level)
+    assert worker.code == USAGE
+    *logged, line = worker.err.splitlines()
+    assert line.startswith("postroom worker: cannot load shop:make: shop.py, line ")
+    assert line.endswith("AttributeError: 'Store' object has no attribute 'no_such_thing'.")
+    assert any("Traceback" in each for each in logged) == (level == "DEBUG")
 
 
 # -- the database

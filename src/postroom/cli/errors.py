@@ -1,6 +1,9 @@
 """The errors that end a command: one line for the user, and an exit code for the shell."""
 
+import sysconfig
 from enum import IntEnum
+from pathlib import Path
+from traceback import extract_tb
 
 from sqlalchemy import URL
 
@@ -50,12 +53,37 @@ EXTRAS = {
 }
 
 
+SYNC_DRIVERS = ("psycopg", "psycopg2")
+DRIVER_REMEDY = "SQLAlchemy needs it for postgresql://. Write postgresql+asyncpg://."
+
+
 def missing_extra(error: ModuleNotFoundError) -> CommandError | None:
     """Name the extra that a missing module belongs to, if it is one of ours."""
     extra = EXTRAS.get((error.name or "").partition(".")[0])
     if extra is None:
         return None
     return CommandError(f"{error.name} is not installed. Run: pip install 'postroom[{extra}]'")
+
+
+def raised_by_user(error: Exception) -> str:
+    """Say what a user's own module raised, and in which line; not the line, which may be secret."""
+    text = f"{type(error).__name__}: {error_text(error)}".rstrip(".")
+    frames = [each for each in extract_tb(error.__traceback__) if _is_users(each.filename)]
+    if frames:
+        text = f"{_short(frames[-1].filename)}, line {frames[-1].lineno}: {text}"
+    needs_driver = isinstance(error, ModuleNotFoundError) and error.name in SYNC_DRIVERS
+    return f"{text}. {DRIVER_REMEDY}" if needs_driver else f"{text}."
+
+
+def _is_users(filename: str) -> bool:
+    libraries = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+    ours = str(Path(__file__).parents[1])
+    return not filename.startswith((*libraries, ours, "<"))
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def bad_schema(error: SchemaError) -> CommandError:

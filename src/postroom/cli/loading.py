@@ -2,13 +2,16 @@
 
 import importlib
 import inspect
+import logging
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from postroom.cli.errors import CommandError, missing_extra
+from postroom.cli.errors import CommandError, missing_extra, raised_by_user
 from postroom.errors import ConfigurationError
+
+logger = logging.getLogger("postroom.worker")
 
 
 async def load(target: str, *kinds: type[Any]) -> Any:
@@ -22,8 +25,13 @@ async def load(target: str, *kinds: type[Any]) -> Any:
         raise CommandError(f"{target!r} is no path.to.module:name of a {wanted}.")
     try:
         found = await _find(module_name, path, kinds)
+    except CommandError:
+        raise
     except ConfigurationError as error:  # of the user's code, which knows what is wrong
         raise CommandError(str(error)) from error
+    except Exception as error:
+        logger.debug("postroom: cannot load %s", target, exc_info=True)
+        raise CommandError(f"cannot load {target}: {raised_by_user(error)}") from error
     if not isinstance(found, kinds):
         raise CommandError(f"{target} is a {type(found).__name__}, not a {wanted}.")
     return found
@@ -54,7 +62,9 @@ async def _make(factory: Callable[[], Any]) -> Any:
         made = factory()
         return await made if inspect.isawaitable(made) else made
     except ModuleNotFoundError as error:
-        raise missing_extra(error) or error from error
+        if install := missing_extra(error):
+            raise install from error
+        raise
 
 
 def _import(name: str) -> Any:

@@ -137,25 +137,54 @@ async def test_what_cannot_be_called_without_arguments_is_an_error(write: Write,
     assert f"{name}:{path}" in await error_of(f"{name}:{path}")
 
 
-async def test_an_error_inside_the_module_is_the_users_to_see(write: Write) -> None:
-    name = write("1 / 0")
-    with pytest.raises(ZeroDivisionError):
-        await load(f"{name}:relay", OutboxRelay)
-    name = write("def make():\n    raise LookupError('no settings')")
-    with pytest.raises(LookupError, match="no settings"):
-        await load(f"{name}:make", OutboxRelay)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\n1 / 0", "line 2: ZeroDivisionError: division by zero"),
+        ("import json\n\njson.loads('{')", "line 3: JSONDecodeError: Expecting property name"),
+        ("import no_such_module_at_all", "line 1: ModuleNotFoundError: No module named 'no_such"),
+        ("import os\nos.environ['NO_SUCH']", "line 2: KeyError: 'NO_SUCH'"),
+        ("def relay():\n    raise LookupError('none')", "line 2: LookupError: none"),
+        ("async def relay():\n    return len(5)", "line 2: TypeError: object of type 'int'"),
+    ],
+    ids=["at import", "in a library", "a module", "a variable", "in a factory", "async"],
+)
+async def test_what_the_users_module_raises_is_named_with_its_line(
+    write: Write, text: str, said: str
+) -> None:
+    name = write(text)
+    assert (await error_of(f"{name}:relay")).startswith(
+        f"cannot load {name}:relay: {name}.py, {said}"
+    )
 
 
-async def test_a_type_error_inside_a_factory_is_the_users_to_see(write: Write) -> None:
-    name = write("def make():\n    return len(5)")
-    with pytest.raises(TypeError, match="len"):
-        await load(f"{name}:make", OutboxRelay)
+async def test_a_syntax_error_is_named_with_its_line(write: Write) -> None:
+    name = write("def relay(:")
+    said = await error_of(f"{name}:relay")
+    assert said.startswith(f"cannot load {name}:relay: SyntaxError: ")
+    assert f"({name}.py, line 1)" in said
 
 
-async def test_a_module_that_the_users_module_misses_is_the_users_to_see(write: Write) -> None:
-    name = write("import no_such_module_at_all")
-    with pytest.raises(ModuleNotFoundError, match="no_such_module_at_all"):
-        await load(f"{name}:relay", OutboxRelay)
+async def test_no_line_of_the_users_module_is_shown_because_a_secret_may_be_in_it(
+    write: Write,
+) -> None:
+    name = write("url = int('x') or 'postgresql://app:hunter2@db/shop'")
+    assert "hunter2" not in await error_of(f"{name}:relay")
+
+
+@pytest.mark.parametrize("module", ["psycopg", "psycopg2"])
+async def test_a_url_without_a_driver_is_told_to_name_asyncpg(
+    write: Write, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setenv("DATABASE_URL", f"postgresql+{module}://app:hunter2@db/shop")
+    name = write(
+        "import os\nfrom sqlalchemy.ext.asyncio import create_async_engine\n"
+        "engine = create_async_engine(os.environ['DATABASE_URL'])"
+    )
+    said = await error_of(f"{name}:relay")
+    assert said.startswith(f"cannot load {name}:relay: {name}.py, line 3: ModuleNotFoundError: ")
+    assert said.endswith("SQLAlchemy needs it for postgresql://. Write postgresql+asyncpg://.")
 
 
 RAISE = "raise ModuleNotFoundError('No module named asyncpg', name='asyncpg')"
