@@ -226,7 +226,7 @@ def show_records() -> None:
     """Tell of each record when its transaction is committed, before anybody can deliver it."""
     written: list[OutboxRecord] = []
 
-    @event.listens_for(OutboxRecord, "after_insert")
+    @event.listens_for(outbox.record, "after_insert")
     def note(mapper: object, connection: object, record: OutboxRecord) -> None:
         written.append(record)
 

@@ -8,9 +8,10 @@ from uuid import uuid4
 from fastapi import Depends, Header, Query, Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from examples.messaging.models import outbox
 from examples.messaging.user import CurrentUser
 from postroom import EventBus, OutboxMiddleware
-from postroom.integrations.fastapi import get_event_bus, get_outbox_middleware
+from postroom.integrations.fastapi import get_event_bus, outbox_middleware
 
 
 async def get_db(request: Request) -> AsyncIterator[AsyncSession]:
@@ -29,7 +30,7 @@ async def get_context(
 
 Database = Annotated[AsyncSession, Depends(get_db)]
 Bus = Annotated[EventBus, Depends(get_event_bus)]
-Middleware = Annotated[OutboxMiddleware, Depends(get_outbox_middleware)]
+Middleware = Annotated[OutboxMiddleware, Depends(outbox_middleware(outbox))]
 Context = Annotated[dict[str, Any], Depends(get_context)]
 
 

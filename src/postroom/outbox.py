@@ -1,5 +1,6 @@
 """The outbox of an application: one object that names it, and does no I/O."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from inspect import iscoroutinefunction
 from typing import Any, Literal, get_args
@@ -9,12 +10,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Mapper, Session, registry
 
 from postroom.capture.bus import OutboxMiddleware
-from postroom.capture.capture import SETTINGS, CaptureSettings
 from postroom.capture.commit_order import insert_last, keep_commit_order
 from postroom.capture.connections import ConnectionCapture
 from postroom.capture.dispatcher import OutboxEventDispatcher
 from postroom.capture.insertion import RecordInsertion
 from postroom.capture.interceptor import DomainEventOutboxInterceptor
+from postroom.capture.outboxes import OUTBOXES, CaptureSettings
 from postroom.capture.targets import CaptureTarget
 from postroom.errors import ConfigurationError
 from postroom.events.event import Event
@@ -26,18 +27,19 @@ from postroom.tables.tables import TABLE, define_tables
 from postroom.wakeup.commits import Callback, CommitSignal
 from postroom.wakeup.notifier import CHANNEL, Notifier
 
-OUTBOX = "postroom.outbox"
 Ordering = Literal["strict", "relaxed"]
 
 
 class Outbox:
     """Names the outbox: its tables on your own MetaData, and what it asks of events.
 
+    Make any number of them. Each has a class of records of its own, `outbox.record`, to query with.
+
     - `ordering`: "strict" makes the order of positions the order of commits within a key, for one
       round trip per transaction; "relaxed" saves that where writers of one key never overlap
     - `max_retries`: what records are given; None leaves it to the relay's schedule
     - `headers`: called at each capture; what it gives (trace, correlation) goes with the record
-    - `record`: a subclass of OutboxRecord, for a second outbox in one process
+    - `record`: OutboxRecord or a subclass of yours, if you would rather query with that
     - `mapper_registry`: the registry to map the record in; one of its own otherwise
     """
 
@@ -53,18 +55,19 @@ class Outbox:
         max_header_bytes: int = 64 * 1024,
         headers: Callable[[], Mapping[str, Any]] = dict,
         events: EventRegistry = default_registry,
-        record: type[OutboxRecord] = OutboxRecord,
+        record: type[OutboxRecord] | None = None,
         mapper_registry: registry | None = None,
     ) -> None:
         if ordering not in get_args(Ordering):
             raise ConfigurationError(f"ordering is {ordering!r}. It is 'strict' or 'relaxed'.")
         _check_headers(headers)
-        _check_unmapped(record)
+        if record is not None:
+            _check_unmapped(record)
         self.metadata = metadata
-        self.record = record
         self.tables = define_tables(metadata, table=table, schema=schema or metadata.schema)
+        self.record = record or _own_record(self.tables.records)
         self.settings = CaptureSettings(
-            record=record,
+            record=self.record,
             max_retries=max_retries,
             max_payload_bytes=max_payload_bytes,
             max_header_bytes=max_header_bytes,
@@ -72,31 +75,30 @@ class Outbox:
             registry=events,
         )
         records = self.tables.records
-        metadata.info.setdefault(SETTINGS, {})[records] = self.settings
-        metadata.info.setdefault(OUTBOX, {})[records] = self
+        metadata.info.setdefault(OUTBOXES, {})[records] = self
         mapping = mapper_registry or registry(metadata=metadata)
         # The id is the identity; positions are the database's business.
         mapper = mapping.map_imperatively(
-            record, records, primary_key=[records.c.id], eager_defaults=False
+            self.record, records, primary_key=[records.c.id], eager_defaults=False
         )
         insert_last(mapper)
-        self._commits = CommitSignal(record)
+        self._commits = CommitSignal(self.record)
         if ordering == "strict":
-            keep_commit_order(record, records)
+            keep_commit_order(self.record, records)
         insertion = RecordInsertion(records, lock_keys=ordering == "strict")
         self._connections = ConnectionCapture(self.settings, insertion, self._commits.note_saved)
 
     def capture(self, sessions: CaptureTarget) -> None:
         """Capture the events of every aggregate that these sessions save. Once, at start-up."""
-        DomainEventOutboxInterceptor(self.settings).install(sessions)
+        DomainEventOutboxInterceptor(outbox=self).install(sessions)
 
     def dispatcher(self, session: Session | AsyncSession) -> OutboxEventDispatcher:
         """Make a dispatcher that saves into this outbox."""
-        return OutboxEventDispatcher(session, settings=self.settings)
+        return OutboxEventDispatcher(session, outbox=self)
 
     def middleware(self) -> OutboxMiddleware:
         """Make a middleware that saves into this outbox."""
-        return OutboxMiddleware(settings=self.settings)
+        return OutboxMiddleware(outbox=self)
 
     @property
     def inbox(self) -> Inbox:
@@ -158,14 +160,27 @@ class Outbox:
 def map_outbox_table(mapper_registry: registry, *, table: str = TABLE, **options: Any) -> Outbox:
     """Map OutboxRecord in the application's own registry, with the options of `Outbox`.
 
-    A second call for the same registry and table gives the outbox that is there.
+    A second call for the same registry and table gives the outbox that is there. OutboxRecord can
+    be mapped once in a process, until `clear_mappers()`: further outboxes are made with `Outbox`.
     """
-    schema = options.get("schema") or mapper_registry.metadata.schema
-    known = mapper_registry.metadata.tables.get(f"{schema}.{table}" if schema else table)
-    outboxes: dict[Table | None, Outbox] = mapper_registry.metadata.info.get(OUTBOX, {})
-    if known in outboxes:
-        return outboxes[known]
-    return Outbox(mapper_registry.metadata, table=table, mapper_registry=mapper_registry, **options)
+    metadata = mapper_registry.metadata
+    schema = options.get("schema") or metadata.schema
+    outboxes: dict[Table | None, Outbox] = metadata.info.get(OUTBOXES, {})
+    outbox = outboxes.get(metadata.tables.get(f"{schema}.{table}" if schema else table))
+    if outbox is not None and inspect(outbox.record, raiseerr=False) is not None:
+        return outbox
+    if outbox is not None:  # the mappers were cleared
+        del outboxes[outbox.tables.records]
+        for each in outbox.tables:
+            metadata.remove(each)
+    options.setdefault("record", OutboxRecord)
+    return Outbox(metadata, table=table, mapper_registry=mapper_registry, **options)
+
+
+def _own_record(table: Table) -> type[OutboxRecord]:
+    """Make a class of records for one outbox: `OutboxRecord` for `outbox`, and so on."""
+    name = "".join(word.capitalize() for word in re.split(r"[\W_]+", table.fullname))
+    return type(f"{name}Record", (OutboxRecord,), {"__doc__": f"A record of `{table.fullname}`."})
 
 
 def _check_headers(headers: object) -> None:
@@ -180,7 +195,6 @@ def _check_unmapped(record: type[OutboxRecord]) -> None:
     mapper: Mapper[Any] | None = inspect(record, raiseerr=False)
     if mapper is not None:
         raise ConfigurationError(
-            f"{record.__name__} is mapped to table `{mapper.local_table}` already. For a second"
-            " outbox in one process make a record class of its own: class Audit(OutboxRecord),"
-            " Outbox(…, record=Audit)."
+            f"{record.__name__} is mapped to table `{mapper.local_table}` already. Make a second"
+            " outbox with Outbox(metadata): it has a class of records of its own, `outbox.record`."
         )

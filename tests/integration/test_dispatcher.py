@@ -20,7 +20,6 @@ from postroom import (
     CaptureError,
     DomainEvent,
     EventDispatcher,
-    OutboxEventDispatcher,
     OutboxRecord,
     UntypedEvent,
     deserialize_event,
@@ -68,7 +67,7 @@ def saved(session: Session) -> list[OutboxRecord]:
 @pytest.mark.requirement("A3", "B1")
 async def test_it_is_an_event_dispatcher(engine: AsyncEngine) -> None:
     async with AsyncSession(engine) as session:
-        dispatcher: EventDispatcher = OutboxEventDispatcher(session)  # mypy proves the protocol
+        dispatcher: EventDispatcher = outbox.dispatcher(session)  # mypy proves the protocol
         await dispatcher.dispatch([ClockTicked(number=1)])
         assert len(session.new) == 1
         session.expunge_all()
@@ -80,7 +79,7 @@ async def test_dispatching_never_flushes_or_commits(engine: AsyncEngine) -> None
     async with AsyncSession(engine) as session:
         for name in ("before_flush", "before_commit", "after_begin", "after_commit"):
             event.listen(session.sync_session, name, lambda *_, name=name: calls.append(name))
-        await OutboxEventDispatcher(session).dispatch([ClockTicked(number=n) for n in range(3)])
+        await outbox.dispatcher(session).dispatch([ClockTicked(number=n) for n in range(3)])
         assert calls == []
         assert len(session.new) == 3
         assert not session.in_transaction() or session.new
@@ -95,7 +94,7 @@ async def test_one_event_gives_one_record(play: Play) -> None:
     def story(session: Session) -> None:
         row = account()
         one = opened(row)
-        OutboxEventDispatcher(session).dispatch_sync([one])
+        outbox.dispatcher(session).dispatch_sync([one])
         session.commit()
         [record] = saved(session)
         assert record.id == one.event_id
@@ -119,7 +118,7 @@ async def test_several_events_give_several_records_in_order(play: Play) -> None:
             key = number % 7 if number % 3 else None
             payload = {"number": number}
             events.append(UntypedEvent(event_type="tick", payload=payload, aggregate_id=key))
-        OutboxEventDispatcher(session).dispatch_sync(events)
+        outbox.dispatcher(session).dispatch_sync(events)
         session.commit()
         assert [record.payload["number"] for record in saved(session)] == list(range(500))
         assert [record.id for record in saved(session)] == [one.event_id for one in events]
@@ -131,7 +130,7 @@ async def test_several_events_give_several_records_in_order(play: Play) -> None:
 async def test_several_dispatches_of_a_transaction_keep_their_order(play: Play) -> None:
     def story(session: Session) -> None:
         for number in range(10):
-            OutboxEventDispatcher(session).dispatch_sync([ClockTicked(number=number)])
+            outbox.dispatcher(session).dispatch_sync([ClockTicked(number=number)])
             if number % 4 == 0:
                 session.flush()
         session.commit()
@@ -145,7 +144,7 @@ async def test_record_and_aggregate_commit_together(play: Play) -> None:
     def story(session: Session) -> None:
         row = account()
         session.add(row)
-        OutboxEventDispatcher(session).dispatch_sync([opened(row)])
+        outbox.dispatcher(session).dispatch_sync([opened(row)])
         session.commit()
         assert session.scalars(select(Account.id)).all() == [row.id]
         assert [record.aggregate_id for record in saved(session)] == [str(row.id)]
@@ -159,7 +158,7 @@ async def test_a_rollback_leaves_neither(play: Play, flushed: bool) -> None:
     def story(session: Session) -> None:
         row = account()
         session.add(row)
-        OutboxEventDispatcher(session).dispatch_sync([opened(row)])
+        outbox.dispatcher(session).dispatch_sync([opened(row)])
         if flushed:
             session.flush()
             assert len(saved(session)) == 1
@@ -181,7 +180,7 @@ async def test_an_aggregate_that_cannot_be_saved_takes_the_record_with_it(
         session.commit()
         session.expunge_all()
         session.add(Account(id=one.account_id, name="Bob", email="b@c.com"))
-        OutboxEventDispatcher(session).dispatch_sync([one])
+        outbox.dispatcher(session).dispatch_sync([one])
         with pytest.raises(IntegrityError):
             session.commit()
         session.rollback()
@@ -194,7 +193,7 @@ async def test_a_commit_that_fails_leaves_neither(engine: AsyncEngine) -> None:
         row = account()
         row.referrer_id = uuid4()  # nobody: only the COMMIT notices
         session.add(row)
-        await OutboxEventDispatcher(session).dispatch([opened(row)])
+        await outbox.dispatcher(session).dispatch([opened(row)])
         with pytest.raises(IntegrityError):
             await session.commit()
         await session.rollback()
@@ -219,14 +218,14 @@ async def test_a_use_case_dispatches_what_its_aggregate_collected(engine: AsyncE
         await unit_of_work.commit()
 
     async with AsyncSession(engine) as session:
-        await sign_up(UnitOfWork(session), OutboxEventDispatcher(session))
+        await sign_up(UnitOfWork(session), outbox.dispatcher(session))
         types = [record.event_type for record in await session.scalars(IN_ORDER)]
         assert types == [AccountOpened.__name__, AccountRenamed.__name__]
 
 
 async def test_a_savepoint_that_is_rolled_back_takes_its_records_along(play: Play) -> None:
     def story(session: Session) -> None:
-        dispatcher = OutboxEventDispatcher(session)
+        dispatcher = outbox.dispatcher(session)
         dispatcher.dispatch_sync([ClockTicked(number=1)])
         with session.begin_nested() as savepoint:
             dispatcher.dispatch_sync([ClockTicked(number=2)])
@@ -242,7 +241,7 @@ async def test_a_savepoint_that_is_rolled_back_takes_its_records_along(play: Pla
 async def test_a_record_can_have_the_full_name_of_its_class(play: Play) -> None:
     def story(session: Session) -> None:
         teller = uuid4()
-        OutboxEventDispatcher(session).dispatch_sync([FullNameTold(teller=teller)])
+        outbox.dispatcher(session).dispatch_sync([FullNameTold(teller=teller)])
         session.commit()
         [record] = saved(session)
         assert record.event_type == f"{__name__}.FullNameTold"
@@ -259,7 +258,7 @@ async def test_an_event_without_a_class_is_saved(play: Play) -> None:
     def story(session: Session) -> None:
         when = datetime(2026, 2, 8, tzinfo=UTC)
         message = uuid4()
-        OutboxEventDispatcher(session).dispatch_sync(
+        outbox.dispatcher(session).dispatch_sync(
             [
                 UntypedEvent(
                     event_type="group_message.created",
@@ -283,7 +282,7 @@ async def test_an_event_without_a_class_is_saved(play: Play) -> None:
 async def test_an_event_type_may_be_a_member_of_an_enum(play: Play) -> None:
     def story(session: Session) -> None:
         tick = UntypedEvent(event_type=Kind.TICKED, payload={}, aggregate_type=Kind.TICKED)
-        OutboxEventDispatcher(session).dispatch_sync([tick])
+        outbox.dispatcher(session).dispatch_sync([tick])
         session.commit()
         [record] = saved(session)
         assert (record.event_type, record.aggregate_type) == ("clock.ticked", "clock.ticked")
@@ -300,7 +299,7 @@ async def test_an_event_may_take_its_values_from_what_the_database_gave(play: Pl
         session.expunge_all()
         [row] = session.scalars(select(Account))
         event = opened(row)
-        OutboxEventDispatcher(session).dispatch_sync([event])
+        outbox.dispatcher(session).dispatch_sync([event])
         session.commit()
         [record] = saved(session)
         assert record.aggregate_id == str(event.account_id)
@@ -312,7 +311,7 @@ async def test_an_event_may_take_its_values_from_what_the_database_gave(play: Pl
 async def test_a_refused_event_leaves_the_transaction_usable(play: Play) -> None:
     def story(session: Session) -> None:
         session.add(Note(text="before"))
-        dispatcher = OutboxEventDispatcher(session)
+        dispatcher = outbox.dispatcher(session)
         bad = UntypedEvent(event_type="bad", payload={"x": float("nan")})
         with pytest.raises(CaptureError):
             dispatcher.dispatch_sync([ClockTicked(number=1), bad])
@@ -329,11 +328,11 @@ async def test_the_same_event_saved_again_is_refused_by_the_database(play: Play)
 
     def story(session: Session) -> None:
         one = ClockTicked(number=1)
-        OutboxEventDispatcher(session).dispatch_sync([one])
+        outbox.dispatcher(session).dispatch_sync([one])
         session.commit()
         session.expunge_all()
         session.add(Note(text="again"))
-        OutboxEventDispatcher(session).dispatch_sync([one])
+        outbox.dispatcher(session).dispatch_sync([one])
         with pytest.raises(IntegrityError):
             session.commit()
         session.rollback()
@@ -362,7 +361,7 @@ def test_the_moment_is_the_same_in_any_zone_on_sqlite(
 def _same_moments(engine: Engine, moments: list[datetime]) -> None:
     moments = [moment for moment in moments if moment.year < 9999]
     with Session(engine) as session:
-        OutboxEventDispatcher(session).dispatch_sync(
+        outbox.dispatcher(session).dispatch_sync(
             [UntypedEvent(event_type="x", payload={}, occurred_at=moment) for moment in moments]
         )
         session.flush()
@@ -380,7 +379,7 @@ async def test_sessions_that_capture_at_once_do_not_disturb_each_other(engine: A
     async def write(writer: int) -> None:
         async with sessions() as session:
             for number in range(25):
-                await OutboxEventDispatcher(session).dispatch(
+                await outbox.dispatcher(session).dispatch(
                     [
                         UntypedEvent(
                             event_type="written",

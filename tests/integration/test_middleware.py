@@ -14,11 +14,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session
 
 from postroom import CaptureError, EventBus, OutboxMiddleware, OutboxRecord, UntypedEvent
-from postroom.integrations.fastapi import get_event_bus, get_outbox_middleware
+from postroom.integrations.fastapi import get_event_bus, outbox_middleware
 from tests.support.shop import Account, outbox
 
 Bus = Annotated[EventBus, Depends(get_event_bus)]
-Middleware = Annotated[OutboxMiddleware, Depends(get_outbox_middleware)]
+Middleware = Annotated[OutboxMiddleware, Depends(outbox_middleware(outbox))]
 
 IN_ORDER = select(OutboxRecord).order_by(outbox.tables.records.c.position)
 USER = UUID("550e8400-e29b-41d4-a716-446655440000")
@@ -125,7 +125,7 @@ async def test_a_flush_is_not_seen_before_the_commit(engine: AsyncEngine) -> Non
     async with AsyncSession(engine) as session:
         bus = EventBus()
         bus.emit(opened("Ann"))
-        assert await OutboxMiddleware().flush(session, bus) == 1
+        assert await outbox.middleware().flush(session, bus) == 1
         assert await names(engine) == []
         await session.commit()
     assert await names(engine) == ["Ann"]
@@ -137,7 +137,7 @@ async def test_a_rollback_after_the_flush_leaves_nothing(engine: AsyncEngine) ->
         bus = EventBus()
         bus.emit(opened("Ann"))
         session.add(Account(id=uuid4(), name="Ann", email="a@b.com", referrer_id=uuid4()))
-        await OutboxMiddleware().flush(session, bus)
+        await outbox.middleware().flush(session, bus)
         with pytest.raises(IntegrityError):
             await session.commit()
     assert await names(engine) == []
@@ -149,7 +149,7 @@ async def test_many_events_are_saved_in_the_order_of_their_emission(engine: Asyn
         bus = EventBus()
         for number in range(200):
             bus.emit(opened(str(number)))
-        assert await OutboxMiddleware().flush(session, bus, request_id="r") == 200
+        assert await outbox.middleware().flush(session, bus, request_id="r") == 200
         await session.commit()
     assert await names(engine) == [str(number) for number in range(200)]
 
@@ -163,9 +163,9 @@ async def test_a_sync_session_can_be_flushed_into(
     with Session(engine) as session:
         bus = EventBus()
         bus.emit(opened("Ann"))
-        assert OutboxMiddleware().flush_sync(session, bus) == 1
+        assert outbox.middleware().flush_sync(session, bus) == 1
         bus.emit(opened("Bob"))
-        assert await OutboxMiddleware().flush(session, bus) == 1
+        assert await outbox.middleware().flush(session, bus) == 1
         session.commit()
         assert [record.payload["name"] for record in session.scalars(IN_ORDER)] == ["Ann", "Bob"]
 
@@ -177,10 +177,10 @@ async def test_a_refused_event_can_be_dropped_and_the_rest_flushed(engine: Async
         bus.emit(opened("Ann"))
         bus.emit(opened("\0"))
         with pytest.raises(CaptureError, match=r"account\.opened.*name.*NUL"):
-            await OutboxMiddleware().flush(session, bus)
+            await outbox.middleware().flush(session, bus)
         assert not session.new
         good, _ = bus.collect()
         bus.emit(good)
-        assert await OutboxMiddleware().flush(session, bus) == 1
+        assert await outbox.middleware().flush(session, bus) == 1
         await session.commit()
     assert await names(engine) == ["Ann"]

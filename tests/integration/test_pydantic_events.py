@@ -17,7 +17,6 @@ from postroom import (
     Event,
     EventDefinitionError,
     EventRegistry,
-    OutboxEventDispatcher,
     OutboxRecord,
     PayloadError,
     deserialize_event,
@@ -27,6 +26,7 @@ from postroom import (
 from postroom.events.codec import same
 from postroom.events.description import describe
 from postroom.integrations.pydantic import PydanticEvent
+from tests.support.shop import outbox
 
 Play = Callable[[Callable[[Session], None]], Awaitable[None]]
 
@@ -95,7 +95,7 @@ def registry_of(*classes: type) -> EventRegistry:
 async def test_a_model_is_captured_and_rebuilt_equal(play: Play) -> None:
     def story(session: Session) -> None:
         event = started()
-        OutboxEventDispatcher(session).dispatch_sync([event])
+        outbox.dispatcher(session).dispatch_sync([event])
         session.commit()
         [record] = session.scalars(select(OutboxRecord))
         assert record.id == event.event_id
@@ -178,7 +178,7 @@ def test_a_model_that_does_not_come_back_the_same_is_refused(value: str) -> None
     with pytest.raises(
         CaptureError, match=r"cannot capture Ambiguous: field `reference`.*come back"
     ):
-        OutboxEventDispatcher(session).dispatch_sync([SubscriptionEnded(subscription_id=1), bad])
+        outbox.dispatcher(session).dispatch_sync([SubscriptionEnded(subscription_id=1), bad])
     assert not session.new
 
 
@@ -208,7 +208,7 @@ def test_a_value_that_pydantic_never_saw_is_refused(update: dict[str, Any], wher
     session = Session()
     bad = SubscriptionEnded(subscription_id=1).model_copy(update=update)
     with pytest.raises(CaptureError, match=rf"(?s)SubscriptionEnded.*{where}"):
-        OutboxEventDispatcher(session).dispatch_sync([bad])
+        outbox.dispatcher(session).dispatch_sync([bad])
     assert not session.new
 
 
@@ -216,7 +216,7 @@ def test_a_time_without_a_zone_is_refused() -> None:
     session = Session()
     naive = SubscriptionEnded(subscription_id=1, occurred_at=datetime(2026, 1, 5))  # noqa: DTZ001
     with pytest.raises(CaptureError, match=r"SubscriptionEnded.*`occurred_at`"):
-        OutboxEventDispatcher(session).dispatch_sync([naive])
+        outbox.dispatcher(session).dispatch_sync([naive])
     assert not session.new
 
 

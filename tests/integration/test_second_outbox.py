@@ -17,7 +17,6 @@ from postroom import (
     EventBus,
     EventRegistry,
     Outbox,
-    OutboxEventDispatcher,
     OutboxRecord,
     UntypedEvent,
     deserialize_event,
@@ -74,7 +73,7 @@ with Session(engine) as session:
 engine.dispose()
 """
 DEFINITIONS = [
-    "one = Outbox(metadata)",
+    "one = Outbox(metadata, record=OutboxRecord)",
     'two = Outbox(metadata, table="audit", record=Audit)',
 ]
 
@@ -136,13 +135,6 @@ def test_a_rollback_empties_both(database: Engine) -> None:
         session.flush()
         session.rollback()
         assert names(session, OutboxRecord) == names(session, AuditRecord) == []
-
-
-def test_the_dispatcher_without_settings_means_the_first(database: Engine) -> None:
-    with Session(database) as session:
-        OutboxEventDispatcher(session).dispatch_sync([event()])
-        assert [type(record) for record in session.new] == [OutboxRecord]
-        session.expunge_all()
 
 
 @pytest.mark.requirement("E4")

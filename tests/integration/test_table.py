@@ -365,9 +365,26 @@ def test_mapping_in_a_schema_a_second_time_gives_the_outbox_that_is_there() -> N
 @pytest.mark.requirement("A2")
 def test_a_record_can_be_mapped_once() -> None:
     with pytest.raises(ConfigurationError, match=r"OutboxRecord is mapped to table `outbox`"):
-        Outbox(MetaData())
-    with pytest.raises(ConfigurationError, match=r"OutboxRecord is mapped.*record=Audit"):
+        Outbox(MetaData(), record=OutboxRecord)
+    with pytest.raises(ConfigurationError, match=r"OutboxRecord is mapped.*`outbox\.record`"):
         map_outbox_table(registry())
+
+
+@pytest.mark.requirement("A2")
+def test_what_was_mapped_can_be_mapped_again_when_its_mappers_are_cleared() -> None:
+    class Record(OutboxRecord):
+        pass
+
+    mapping = registry()
+    first = map_outbox_table(mapping, record=Record)
+    mapping.dispose()
+    second = map_outbox_table(mapping, record=Record)
+    assert second is not first
+    assert map_outbox_table(mapping) is second
+    assert inspect(Record).local_table is mapping.metadata.tables["outbox"]
+    session = Session()
+    second.dispatcher(session).dispatch_sync([UntypedEvent(event_type="x", payload={})])
+    assert [type(record) for record in session.new] == [Record]
 
 
 def test_an_ordering_that_there_is_not_is_refused() -> None:

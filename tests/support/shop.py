@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import ForeignKey, Uuid
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from postroom import AggregateRoot, DomainEvent, Outbox
+from postroom import AggregateRoot, DomainEvent, map_outbox_table
 from postroom.identity import uuid7
 
 
@@ -15,7 +15,7 @@ class Base(DeclarativeBase):
     pass
 
 
-outbox = Outbox(Base.metadata)
+outbox = map_outbox_table(Base.registry)
 
 
 @dataclass(frozen=True, kw_only=True)

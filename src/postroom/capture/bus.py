@@ -8,7 +8,8 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
-from postroom.capture.capture import CaptureSettings, capture, describe_for, settings_of
+from postroom.capture.capture import capture, describe_for
+from postroom.capture.outboxes import CapturingOutbox, settings_of
 from postroom.errors import CaptureError
 from postroom.events.codec import Unfit, check_json, codec_for
 from postroom.events.delayed import undelayed
@@ -56,10 +57,13 @@ class EventBus:
 
 
 class OutboxMiddleware:
-    """Saves what a bus holds, with the request's context, in the request's transaction."""
+    """Saves what a bus holds, with the request's context, in the request's transaction.
 
-    def __init__(self, *, settings: CaptureSettings | None = None) -> None:
-        self._settings = settings
+    Without an `outbox` it is the only one of the process.
+    """
+
+    def __init__(self, *, outbox: CapturingOutbox | None = None) -> None:
+        self._outbox = outbox
 
     async def flush(self, session: Session | AsyncSession, bus: EventBus, /, **context: Any) -> int:
         """Add a record per event to the session and empty the bus; return how many there were.
@@ -73,7 +77,7 @@ class OutboxMiddleware:
 
     def flush_sync(self, session: Session | AsyncSession, bus: EventBus, /, **context: Any) -> int:
         """Do the same from code that is not async."""
-        settings = self._settings or settings_of()
+        settings = settings_of(self._outbox)
         facts = _context(context)
         enveloped = [_envelop(event, describe_for(event, settings), facts) for event in bus.events]
         capture(session, enveloped, settings)

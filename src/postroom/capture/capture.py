@@ -1,39 +1,20 @@
 """The one function that every way in ends in: events become records in a session."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import Table, inspect
 from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session
-from sqlalchemy.orm import Mapper, Session, scoped_session
+from sqlalchemy.orm import Session, scoped_session
 
+from postroom.capture.outboxes import CaptureSettings
 from postroom.capture.repeats import CapturedIds
-from postroom.errors import CaptureError, ConfigurationError
+from postroom.errors import CaptureError
 from postroom.events.codec import Unfit, check_json
 from postroom.events.delayed import undelayed
 from postroom.events.description import Description, describe, event_list
 from postroom.events.event import Event, UntypedEvent
 from postroom.events.payload import explain, to_json
-from postroom.events.registry import EventRegistry
 from postroom.record import OutboxRecord
-
-SETTINGS: Final = "postroom.capture"
-"""Where the `info` of a MetaData keeps the settings of its outboxes, by the table.
-
-(Not that of the table: Alembic writes it into migrations.)"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureSettings:
-    """What an outbox asks of the events that are saved in it."""
-
-    record: type[OutboxRecord]
-    max_retries: int | None
-    max_payload_bytes: int
-    max_header_bytes: int
-    headers: Callable[[], Mapping[str, Any]]
-    registry: EventRegistry
 
 
 def capture(
@@ -71,20 +52,6 @@ def describe_for(event: Event, settings: CaptureSettings) -> Description:
 def describe_all(events: Iterable[Event], settings: CaptureSettings) -> list[Description]:
     """Describe several events to capture; refuse one event that is given instead of a list."""
     return [describe_for(event, settings) for event in event_list(events)]
-
-
-def settings_of(record: type[OutboxRecord] = OutboxRecord) -> CaptureSettings:
-    """Find the outbox that a record class is mapped to."""
-    mapper: Mapper[Any] | None = inspect(record, raiseerr=False)
-    table = mapper.local_table if mapper is not None else None
-    known = table.metadata.info.get(SETTINGS, {}) if isinstance(table, Table) else {}
-    if table in known:
-        settings: CaptureSettings = known[table]
-        return settings
-    raise ConfigurationError(
-        f"there is no outbox yet: {record.__name__} is not mapped to a table."
-        " Make one at start-up, with Outbox(Base.metadata) or map_outbox_table(registry)."
-    )
 
 
 def _sync_session(session: Any) -> Session:

@@ -8,9 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from postroom.capture.capture import CaptureSettings, capture, describe_all, make_records
+from postroom.capture.capture import capture, describe_all, make_records
 from postroom.capture.connection_kinds import Kind, async_kind, check_commits_later, sync_kind
 from postroom.capture.insertion import RecordInsertion
+from postroom.capture.outboxes import CaptureSettings
 from postroom.capture.repeats import check_once
 from postroom.events.description import Description
 from postroom.events.event import Event

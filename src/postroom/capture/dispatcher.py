@@ -5,21 +5,23 @@ from collections.abc import Iterable
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
-from postroom.capture.capture import CaptureSettings, capture, describe_all, settings_of
+from postroom.capture.capture import capture, describe_all
+from postroom.capture.outboxes import CapturingOutbox, settings_of
 from postroom.events.event import Event
 
 
 class OutboxEventDispatcher:
     """An `EventDispatcher` that saves events in the session of the use case.
 
-    Dispatch before the commit: the events are saved with the data, or not at all.
+    Dispatch before the commit: the events are saved with the data, or not at all. Without an
+    `outbox` it is the only one of the process.
     """
 
     def __init__(
-        self, session: Session | AsyncSession, *, settings: CaptureSettings | None = None
+        self, session: Session | AsyncSession, *, outbox: CapturingOutbox | None = None
     ) -> None:
         self._session = session
-        self._settings = settings or settings_of()
+        self._settings = settings_of(outbox)
 
     async def dispatch(self, events: Iterable[Event]) -> None:
         """Add a record per event to the session, in order. Does not flush or commit."""

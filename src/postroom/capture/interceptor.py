@@ -19,7 +19,8 @@ from typing import Any
 from sqlalchemy import event, inspect
 from sqlalchemy.orm import InstanceState, ORMExecuteState, Session, SessionTransaction
 
-from postroom.capture.capture import CaptureSettings, capture, describe_for, settings_of
+from postroom.capture.capture import capture, describe_for
+from postroom.capture.outboxes import CaptureSettings, CapturingOutbox, settings_of
 from postroom.capture.targets import (
     INTERCEPTOR,
     CaptureTarget,
@@ -36,10 +37,13 @@ from postroom.events.payload import explain
 
 
 class DomainEventOutboxInterceptor:
-    """Captures the events of every aggregate that a session saves."""
+    """Captures the events of every aggregate that a session saves.
 
-    def __init__(self, settings: CaptureSettings | None = None) -> None:
-        self._settings = settings
+    Without an `outbox` it saves them in the only one of the process.
+    """
+
+    def __init__(self, *, outbox: CapturingOutbox | None = None) -> None:
+        self._outbox = outbox
 
     def install(self, sessions: CaptureTarget) -> None:
         """Listen to all sessions of a maker, or of a class. Twice is once."""
@@ -64,7 +68,7 @@ class DomainEventOutboxInterceptor:
         waiting = tracker.waiting(session)
         if not waiting:
             return
-        settings = self._settings or settings_of()
+        settings = settings_of(self._outbox)
         with session.no_autoflush:  # a flush in the middle of it would sweep them too
             descriptions = list(_described(waiting, settings))
             records = capture(session, descriptions, settings)
@@ -80,9 +84,9 @@ class DomainEventOutboxInterceptor:
             self.sweep(session)
 
     def _check_same_outbox(self, other: Interceptor, target: type[Session]) -> None:
-        if not isinstance(other, DomainEventOutboxInterceptor) or other._settings is self._settings:
+        if not isinstance(other, DomainEventOutboxInterceptor) or other._outbox is self._outbox:
             return
-        if (other._settings or settings_of()) is not (self._settings or settings_of()):
+        if settings_of(other._outbox) is not settings_of(self._outbox):
             raise ConfigurationError(
                 f"sessions of {target.__name__} are captured by another outbox already: an event"
                 " is saved in one. Give each outbox a sessionmaker of its own."

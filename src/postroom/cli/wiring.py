@@ -13,7 +13,6 @@ from postroom.cli.settings import WorkerSettings
 from postroom.errors import ConfigurationError
 from postroom.outbox import Outbox
 from postroom.publishers.base import Publisher
-from postroom.record import OutboxRecord
 from postroom.relay.relay import OutboxRelay
 from postroom.relay.retry import RetrySchedule
 
@@ -35,12 +34,7 @@ async def relay_of(settings: WorkerSettings) -> OutboxRelay:
             "what is to be delivered? Name a relay (postroom worker app.outbox:relay), or a"
             " database (--database URL, or DATABASE_URL)."
         )
-    outbox = Outbox(
-        MetaData(),
-        table=settings.table,
-        schema=settings.schema,
-        record=type("WorkerRecord", (OutboxRecord,), {}),
-    )
+    outbox = Outbox(MetaData(), table=settings.table, schema=settings.schema)
     try:
         return OutboxRelay(
             outbox,

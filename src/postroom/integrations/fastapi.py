@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from postroom.capture.bus import EventBus, OutboxMiddleware
 from postroom.errors import error_text, traceable
+from postroom.outbox import Outbox
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +45,21 @@ async def get_event_bus() -> EventBus:
 
 
 async def get_outbox_middleware() -> OutboxMiddleware:
-    """Depend on this for what flushes the bus: `Depends(get_outbox_middleware)`."""
+    """Depend on this for what flushes the bus: `Depends(get_outbox_middleware)`.
+
+    It saves into the only outbox of the process; `outbox_middleware` takes one.
+    """
     return OutboxMiddleware()
+
+
+def outbox_middleware(outbox: Outbox) -> Callable[[], Awaitable[OutboxMiddleware]]:
+    """Make a dependency that flushes the bus into this outbox: `Depends(outbox_middleware(…))`."""
+    middleware = outbox.middleware()
+
+    async def get_middleware() -> OutboxMiddleware:
+        return middleware
+
+    return get_middleware
 
 
 def relay_lifespan(

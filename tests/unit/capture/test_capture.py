@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Column, Integer, MetaData, Table
+from sqlalchemy import MetaData
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import Session, registry
+from sqlalchemy.orm import Session
 
 from postroom import (
     CaptureError,
@@ -23,12 +23,9 @@ from postroom import (
     EventDefinitionError,
     EventRegistry,
     Outbox,
-    OutboxEventDispatcher,
-    OutboxMiddleware,
     OutboxRecord,
     UntypedEvent,
 )
-from postroom.capture.capture import settings_of
 
 Save = Callable[[Session | AsyncSession, Iterable[Event]], None]
 MOMENT = datetime(2026, 1, 5, tzinfo=UTC)
@@ -43,10 +40,6 @@ class TightRecord(OutboxRecord):
 
 
 class TracedRecord(OutboxRecord):
-    pass
-
-
-class NoOutboxRecord(OutboxRecord):
     pass
 
 
@@ -482,33 +475,3 @@ def test_any_text_is_taken_or_refused_clearly(text: str) -> None:
         assert not session.new
     else:
         assert len(session.new) == 1
-
-
-def test_without_an_outbox_the_error_says_how_to_make_one() -> None:
-    with pytest.raises(ConfigurationError, match=r"NoOutboxRecord is not mapped.*Outbox\("):
-        settings_of(NoOutboxRecord)
-
-
-def test_a_record_on_a_table_of_the_application_s_own_is_no_outbox() -> None:
-    class Foreign:
-        pass
-
-    mapping = registry()
-    table = Table("foreign", mapping.metadata, Column("id", Integer, primary_key=True))
-    mapping.map_imperatively(Foreign, table)
-    with pytest.raises(ConfigurationError, match="no outbox yet"):
-        settings_of(Foreign)  # type: ignore[arg-type]
-
-
-def test_the_settings_are_found_by_the_record_class() -> None:
-    assert settings_of(CaptureRecord) is outbox.settings
-    assert settings_of(TightRecord) is tight.settings
-
-
-def test_the_settings_can_be_passed_by_hand() -> None:
-    session = Session()
-    OutboxEventDispatcher(session, settings=tight.settings).dispatch_sync([untyped()])
-    bus = EventBus()
-    bus.emit(untyped())
-    OutboxMiddleware(settings=tight.settings).flush_sync(session, bus)
-    assert {type(record) for record in session.new} == {TightRecord}
