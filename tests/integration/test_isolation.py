@@ -4,12 +4,13 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import NullPool, create_engine, select, text
+from sqlalchemy import NullPool, create_engine, make_url, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import (
     AsyncEngine,
@@ -35,6 +36,7 @@ from postroom.database.database import LEASE, Database, own_engine
 from postroom.database.errors import CONFLICTS
 from postroom.testing import RecordingPublisher
 from tests.support.noting import Diary, MainAsyncSession, WriteNote, noting_container
+from tests.support.pgbouncer import pgbouncer_to
 from tests.support.postgres import temporary_database
 from tests.support.rows import all_delivered, save, until
 from tests.support.services import service_url
@@ -291,13 +293,28 @@ async def somebody_waits(engine: AsyncEngine) -> bool:
         return bool(await connection.scalar(text(WAITING)))
 
 
+BEHIND_PGBOUNCER: dict[str, dict[str, Any]] = {
+    "asyncpg": {
+        "statement_cache_size": 0,
+        "prepared_statement_cache_size": 0,
+        "prepared_statement_name_func": lambda: "",
+    },
+    "psycopg": {"prepare_threshold": None},
+}
+
+
 @pytest.mark.requirement("E14")
+@pytest.mark.parametrize("driver", BEHIND_PGBOUNCER)
+@pytest.mark.parametrize("pooled", [False, True], ids=["directly", "behind PgBouncer"])
 async def test_a_statement_that_is_a_transaction_by_itself_sees_the_latest_too(
-    strict: AsyncEngine,
+    strict_url: str, driver: str, pooled: bool
 ) -> None:
-    own = own_engine(strict, outbox.tables, LEASE)
-    database = Database(own, outbox.tables, keep_connections=True)
-    level = text("SELECT current_setting('transaction_isolation') AS level")
-    [row] = await database.fetch(level)
-    await database.close()
+    with pgbouncer_to(strict_url) if pooled else nullcontext(make_url(strict_url)) as url:
+        given = BEHIND_PGBOUNCER[driver] if pooled else {}
+        engine = create_async_engine(url.set(drivername=f"postgresql+{driver}"), connect_args=given)
+        own = own_engine(engine, outbox.tables, LEASE)
+        database = Database(own, outbox.tables, keep_connections=True)
+        level = text("SELECT current_setting('transaction_isolation') AS level")
+        [row] = await database.fetch(level)
+        await database.close()
     assert row.level == "read committed"
