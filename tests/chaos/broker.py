@@ -31,15 +31,24 @@ kill -KILL 0"""
 
 
 class Broker:
-    """Listens on ports of its own, with TLS on one; lives in a directory of its own."""
+    """Listens on ports of its own, with TLS on one; lives in a directory of its own.
 
-    def __init__(self, home: Path) -> None:
+    `beside` is a node that runs: this one becomes the next node of its cluster.
+    """
+
+    def __init__(self, home: Path, *, beside: "Broker | None" = None) -> None:
         self.port, self.tls_port, self._dist_port, self._names_port = free_ports(4)
+        self._beside = beside
         self.certificates = Certificates(home / "certificates")
         self.alarmed = False
         self._home = home
         self._process: subprocess.Popen[bytes] | None = None
+        self._user_home = home
+        """Where the cookie is, which the nodes of a cluster share."""
         self._programs = [_program("epmd"), _program("rabbitmq-server")]
+        if beside is not None:
+            self._names_port, self._user_home = beside._names_port, beside._user_home
+            self._programs[0] = "true"  # the other node has started one
 
     @property
     def url(self) -> str:
@@ -70,7 +79,17 @@ class Broker:
             "ssl_cert_login_from = common_name\n"
             f"max_message_size = {MAX_MESSAGE_SIZE}\n"
             "log.file = false\n"
-            "log.console = true\n"
+            "log.console = true\n" + self._joining()
+        )
+
+    def _joining(self) -> str:
+        if self._beside is None:
+            return ""
+        prefix = "cluster_formation"
+        return (
+            f"{prefix}.peer_discovery_backend = classic_config\n"
+            f"{prefix}.classic_config.nodes.1 = {self._beside._node}\n"
+            f"{prefix}.classic_config.nodes.2 = {self._node}\n"
         )
 
     def start(self) -> None:
@@ -88,8 +107,8 @@ class Broker:
             )
         deadline = time.monotonic() + PATIENCE
         while not self._answers():
-            assert self.runs, f"RabbitMQ did not start: {self._last_words()}"
-            assert time.monotonic() < deadline, f"RabbitMQ does not answer: {self._last_words()}"
+            assert self.runs, f"RabbitMQ did not start: {self.last_words()}"
+            assert time.monotonic() < deadline, f"RabbitMQ does not answer: {self.last_words()}"
             time.sleep(0.05)
 
     def stop(self) -> None:
@@ -110,23 +129,28 @@ class Broker:
         share = "0.0000001" if on else "0.4"
         self._call(f"vm_memory_monitor set_vm_memory_high_watermark [{share}]")
 
+    def cluster_size(self) -> int:
+        """Count the nodes of its cluster that run."""
+        return self._call("rabbit_mnesia cluster_nodes [running]").count("chaos-")
+
     def _gone(self) -> None:
         assert self._process is not None
         self._process.wait(timeout=PATIENCE)
         if self._process.stdin is not None:
             self._process.stdin.close()
 
-    def _call(self, function: str) -> None:
+    def _call(self, function: str) -> str:
         """Call a function of Erlang; rabbitmqctl does the same, and takes a second to start."""
-        cookie = (self._home / ".erlang.cookie").read_text()
-        subprocess.run(
+        cookie = (self._user_home / ".erlang.cookie").read_text()
+        done = subprocess.run(
             [_program("erl_call"), "-sname", self._node, "-c", cookie, "-a", function],
             check=True,
             env=self._environment(),
             cwd="/",
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             timeout=PATIENCE,
         )
+        return done.stdout.decode()
 
     def _answers(self) -> bool:
         try:
@@ -145,7 +169,7 @@ class Broker:
         """Give what it needs to have nothing in common with another broker of this machine."""
         home = self._home
         own = {
-            "HOME": home,  # where the cookie is
+            "HOME": self._user_home,
             "ERL_EPMD_PORT": self._names_port,
             "RABBITMQ_NODENAME": self._node,
             "RABBITMQ_DIST_PORT": self._dist_port,
@@ -160,7 +184,8 @@ class Broker:
         others = {name: value for name, value in os.environ.items() if "RABBITMQ" not in name}
         return others | {name: str(value) for name, value in own.items()}
 
-    def _last_words(self) -> str:
+    def last_words(self) -> str:
+        """Return the end of its log."""
         return (self._home / "log").read_text(errors="replace")[-2000:]
 
 

@@ -15,6 +15,7 @@ from postroom.publishers.rabbitmq import (
     RabbitMQPublisher,
     Topology,
 )
+from postroom.publishers.rabbitmq.topology import QueueType
 from tests.chaos.ledger import Entry, What
 from tests.support.waiting import PATIENCE
 
@@ -22,13 +23,14 @@ from tests.support.waiting import PATIENCE
 class Mailbox:
     """An exchange and a queue of one name, which nobody else knows of."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, type: QueueType = "classic") -> None:  # noqa: A002
         self.url = url
+        self._type = type
         self.name = f"postroom-chaos-{uuid4().hex[:12]}"
 
     @property
     def topology(self) -> Topology:
-        queue = Queue(self.name, [Binding(self.name)])
+        queue = Queue(self.name, [Binding(self.name)], type=self._type)
         return Topology(exchanges=[Exchange(self.name)], queues=[queue])
 
     def publisher(

@@ -44,6 +44,8 @@ class FakeBroker:
         """How many there have been."""
         self.clients = 0
         """How many there are."""
+        self.channels = 0
+        """How many are open, over all connections."""
         self.messages = 0
         self._script = script
         self._instead = instead
@@ -77,6 +79,9 @@ class FakeBroker:
     def _replies(self, channel: int, received: Any, tags: dict[int, int]) -> Sequence[Reply]:
         if isinstance(received, commands.Channel.Open):
             tags[channel] = 0
+            self.channels += 1
+        if isinstance(received, commands.Channel.Close):
+            self.channels -= 1
         if isinstance(received, header.ContentHeader):
             self.messages += 1
             tags[channel] = tags.get(channel, 0) + 1

@@ -60,13 +60,21 @@ class Sender:
         """The broker's max_message_size, once a message was too large for it."""
 
     async def open_channel(self) -> ConfirmChannel:
-        """Return the shared channel; open another one if the broker has closed it."""
-        if self._channel is not None and self._channel.closed is None:
+        """Return the shared channel; open another one if that is not usable."""
+        if self._channel is not None and self._channel.usable:
             return self._channel
         async with self._opening:
-            if self._channel is None or self._channel.closed is not None:
-                self._channel = await ConfirmChannel(self.connection).open()
+            self._channel = await self._usable(self._channel)
             return self._channel
+
+    async def _usable(self, channel: ConfirmChannel | None) -> ConfirmChannel:
+        """Return a channel if it is usable, else one in its place."""
+        if channel is not None and channel.usable:
+            return channel
+        opened = await ConfirmChannel(self.connection).open()
+        if channel is not None:
+            channel.retire()
+        return opened
 
     async def deliver(self, parcels: Sequence[Parcel]) -> None:
         """Send the unanswered parcels, and wait for the answers.
@@ -124,8 +132,7 @@ class Sender:
         if not parcels:
             return
         async with self._alone:
-            if self._apart is None or self._apart.closed is not None:
-                self._apart = await ConfirmChannel(self.connection).open()
+            self._apart = await self._usable(self._apart)
             closed = await self._send(self._apart, parcels)
         if closed is None:
             return

@@ -25,6 +25,18 @@ class ConfirmChannel(Channel):
         self._last_tag = 0
         self._lowest = 1
         self._return: commands.Basic.Return | None = None
+        self._nacked = self._retired = False
+        self._calls = 0
+        """How many calls of `deliver` are under way."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether messages can be sent by it: it is open, and the broker has rejected none.
+
+        After the loss of a node, a channel of RabbitMQ 3.10 can go on asking that node for the
+        leader of a quorum queue, and reject every message; a new channel finds the new leader.
+        """
+        return self.closed is None and not self._nacked
 
     async def prepare(self) -> None:
         """Have messages confirmed."""
@@ -38,10 +50,24 @@ class ConfirmChannel(Channel):
         Raises ClosedError, BlockedError, and TimeoutError if answers take too long.
         """
         batch = Batch(messages)
-        await self._send(messages, within)
-        async with asyncio.timeout(within):  # begins here: the broker is at work meanwhile
-            while not await batch.complete():  # some went by a channel that has been closed since
-                await self._send(messages, within)
+        self._calls += 1
+        try:
+            await self._send(messages, within)
+            async with asyncio.timeout(within):  # begins here: the broker is at work meanwhile
+                while not await batch.complete():  # some went by a channel that has been closed
+                    await self._send(messages, within)
+        finally:
+            self._calls -= 1
+            self._close_retired()
+
+    def retire(self) -> None:
+        """Close it as soon as every message that was sent by it is answered."""
+        self._retired = True
+        self._close_retired()
+
+    def _close_retired(self) -> None:
+        if self._retired and not self._calls and not self._tags:
+            self.close()
 
     async def _send(self, messages: Sequence[Outgoing], within: float) -> None:
         """Send those that are not in flight."""
@@ -101,6 +127,7 @@ class ConfirmChannel(Channel):
             if message is not None:
                 self.connection.answers += 1
                 if not ack:
+                    self._nacked = True
                     message.settle(Answer.NACK)
                 elif message.returned is None:
                     message.settle(Answer.ACK)
@@ -108,6 +135,8 @@ class ConfirmChannel(Channel):
                     message.settle(Answer.RETURNED, message.returned)
         if multiple:
             self._lowest = max(self._lowest, tag + 1)
+        if self._retired:
+            self._close_retired()
 
     def take(self, received: Any) -> None:
         """Take any other frame."""

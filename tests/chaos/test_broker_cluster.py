@@ -1,0 +1,60 @@
+"""A cluster of RabbitMQ loses a node in the middle of deliveries."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from postroom import Status
+from postroom.relay.health import HealthStatus
+from postroom.relay.relay import OutboxRelay
+from tests.chaos.cluster import Cluster, private_cluster
+from tests.chaos.ledger import out_of_order
+from tests.chaos.mailbox import Mailbox, records_in
+from tests.chaos.outbox import has_status, records_of_keys, rows, running, save
+from tests.chaos.witness import Witness
+from tests.support.shop import outbox
+from tests.support.waiting import FULL, eventually
+
+MANY = 100 if FULL else 20
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with private_cluster() as cluster:
+        yield cluster
+
+
+@pytest.mark.requirement("C17", "E2")
+async def test_a_node_that_is_killed_loses_nothing_and_deliveries_go_on_by_another(
+    engine: AsyncEngine, cluster: Cluster
+) -> None:
+    mailbox = Mailbox(cluster.url, type="quorum")
+    publisher = mailbox.publisher()
+    witness = Witness(publisher)
+    records = records_of_keys(100, MANY)
+    await save(engine, records)
+    relay = OutboxRelay(outbox, engine, witness)
+    async with running(relay):
+        await witness.delivers(500)
+        # It declared the queue there, so this is the node of the queue's leader too.
+        killed = cluster.node_in(str(publisher))
+        await asyncio.to_thread(killed.kill)
+        assert len(witness.delivered) < len(records)
+        await witness.delivers(len(records))
+        await eventually(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
+        survivor = cluster.node_in(str(publisher))
+        await relay.stop()
+
+    assert survivor is not killed
+    found = await rows(engine)
+    assert has_status(found, Status.PUBLISHED)
+    assert {row.retry_count for row in found} == {0}
+    mailbox.url = survivor.url
+    arrived = await mailbox.empty()
+    assert records_in(arrived) == {str(each.id) for each in records}
+    assert out_of_order(arrived) == []
+    assert witness.asked_again == []
+    assert witness.sent_by_itself(Counter(each.record for each in arrived)) == []
