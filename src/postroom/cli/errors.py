@@ -6,6 +6,7 @@ from pathlib import Path
 from traceback import extract_tb
 
 from sqlalchemy import URL
+from sqlalchemy.exc import InvalidRequestError
 
 from postroom.database.errors import database_outage, sql_state
 from postroom.errors import SchemaError, error_text
@@ -54,7 +55,7 @@ EXTRAS = {
 
 
 SYNC_DRIVERS = ("psycopg", "psycopg2")
-DRIVER_REMEDY = "SQLAlchemy needs it for postgresql://. Write postgresql+asyncpg://."
+URL_PARSER = ("sqlalchemy", "engine", "url.py")
 
 
 def missing_extra(error: ModuleNotFoundError) -> CommandError | None:
@@ -67,12 +68,23 @@ def missing_extra(error: ModuleNotFoundError) -> CommandError | None:
 
 def raised_by_user(error: Exception) -> str:
     """Say what a user's own module raised, and in which line; not the line, which may be secret."""
+    frames = extract_tb(error.__traceback__)
     text = f"{type(error).__name__}: {error_text(error)}".rstrip(".")
-    frames = [each for each in extract_tb(error.__traceback__) if _is_users(each.filename)]
-    if frames:
-        text = f"{_short(frames[-1].filename)}, line {frames[-1].lineno}: {text}"
-    needs_driver = isinstance(error, ModuleNotFoundError) and error.name in SYNC_DRIVERS
-    return f"{text}. {DRIVER_REMEDY}" if needs_driver else f"{text}."
+    if Path(frames[-1].filename).parts[-3:] == URL_PARSER:
+        text = "the URL of a database cannot be read"  # its error may say a piece of the password
+    if lines := [
+        f"{_short(name)}, line {number}" for name, number, *_ in frames if _is_users(name)
+    ]:
+        text = f"{lines[-1]}: {text}"
+    return f"{text}.{_driver_remedy(error)}"
+
+
+def _driver_remedy(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name in SYNC_DRIVERS:
+        return " SQLAlchemy needs it for postgresql://. Write postgresql+asyncpg://."
+    if isinstance(error, InvalidRequestError) and "async driver" in str(error):
+        return " Write postgresql+asyncpg://, or sqlite+aiosqlite://."
+    return ""
 
 
 def _is_users(filename: str) -> bool:
@@ -117,4 +129,5 @@ def place(url: URL) -> str:
     if url.host is None:
         return f"database `{url.database}`" if url.database else "the database in memory"
     port = f":{url.port}" if url.port else ""
-    return f"database `{url.database or url.username}` at {url.host}{port}"
+    host = url.host.rpartition("@")[2]  # an @ in a password has to be written as %40
+    return f"database `{url.database or url.username}` at {host}{port}"

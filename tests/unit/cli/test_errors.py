@@ -71,6 +71,7 @@ def test_a_database_is_told_without_its_password_and_without_the_statement() -> 
         ("postgresql://ann:hunter2@db:5432/shop", "database `shop` at db:5432"),
         ("postgresql://ann:hunter2@db/shop", "database `shop` at db"),
         ("postgresql://ann:hunter2@db", "database `ann` at db"),
+        ("postgresql://ann:s/hunter2@hunter2@db/shop", "database `shop` at db"),
         ("sqlite:///var/shop.db", "database `var/shop.db`"),
         ("sqlite://", "the database in memory"),
     ],

@@ -172,18 +172,41 @@ async def test_no_line_of_the_users_module_is_shown_because_a_secret_may_be_in_i
     assert "hunter2" not in await error_of(f"{name}:relay")
 
 
+ENGINE = """
+import os
+from sqlalchemy.ext.asyncio import create_async_engine
+engine = create_async_engine(os.environ['DATABASE_URL'])
+"""
+
+
+@pytest.mark.parametrize("url", ["hunter2", "postgresql+asyncpg://app:x@db:hunter2/shop"])
+async def test_a_url_that_cannot_be_read_is_not_shown(
+    write: Write, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", url)
+    name = write(ENGINE)
+    assert await error_of(f"{name}:relay") == (
+        f"cannot load {name}:relay: {name}.py, line 4: the URL of a database cannot be read."
+    )
+
+
+async def test_a_driver_that_is_not_async_is_told_with_those_that_are(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "sqlite:///shop.db")
+    said = await error_of(f"{write(ENGINE)}:relay")
+    assert said.endswith(" Write postgresql+asyncpg://, or sqlite+aiosqlite://.")
+
+
 @pytest.mark.parametrize("module", ["psycopg", "psycopg2"])
 async def test_a_url_without_a_driver_is_told_to_name_asyncpg(
     write: Write, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setenv("DATABASE_URL", f"postgresql+{module}://app:hunter2@db/shop")
-    name = write(
-        "import os\nfrom sqlalchemy.ext.asyncio import create_async_engine\n"
-        "engine = create_async_engine(os.environ['DATABASE_URL'])"
-    )
+    name = write(ENGINE)
     said = await error_of(f"{name}:relay")
-    assert said.startswith(f"cannot load {name}:relay: {name}.py, line 3: ModuleNotFoundError: ")
+    assert said.startswith(f"cannot load {name}:relay: {name}.py, line 4: ModuleNotFoundError: ")
     assert said.endswith("SQLAlchemy needs it for postgresql://. Write postgresql+asyncpg://.")
 
 
