@@ -4,6 +4,7 @@ from postroom.capture.bus import EventBus, OutboxMiddleware
 from postroom.capture.dispatcher import OutboxEventDispatcher
 from postroom.capture.in_process import InProcessEventDispatcher
 from postroom.capture.interceptor import DomainEventOutboxInterceptor
+from postroom.clock import Clock
 from postroom.database.errors import database_outage
 from postroom.errors import (
     CaptureError,
@@ -24,26 +25,41 @@ from postroom.events.delayed import Delayed
 from postroom.events.discovery import auto_discover_handlers
 from postroom.events.event import DomainEvent, Event, UntypedEvent
 from postroom.events.protocols import EventDispatcher, EventHandler
-from postroom.events.registry import EventRegistry, get_handlers_for, handles, upcasts
+from postroom.events.registry import EventRegistry, HandlerEntry, get_handlers_for, handles, upcasts
 from postroom.events.serialization import deserialize_event, serialize_event
 from postroom.inbox.inbox import Inbox
 from postroom.outbox import Outbox, map_outbox_table
-from postroom.publishers.base import Delivered, Outage, Outcome, Postponed, Publisher, Refused
+from postroom.publishers.base import (
+    Delivered,
+    Outage,
+    Outcome,
+    Postponed,
+    Publisher,
+    Refused,
+    ReportsOutages,
+    ReportsWaitingRoutes,
+    UsesOutbox,
+    WaitingRoute,
+)
 from postroom.publishers.handlers.publisher import HandlersPublisher
+from postroom.publishers.handlers.scopes import Container
 from postroom.publishers.memory import MemoryPublisher, MemoryQueue, Message
-from postroom.record import ClaimedRecord, OutboxRecord, Status
-from postroom.relay.health import Health, HealthStatus
+from postroom.record import ClaimedRecord, Key, OutboxRecord, Status
+from postroom.relay.health import Health, HealthStatus, Tally
 from postroom.relay.relay import OutboxRelay
 from postroom.relay.retry import RetrySchedule
 from postroom.relay.service import OutboxEventPublisher
+from postroom.wakeup.notifier import Notifier
 
 __all__ = [
     "AggregateRoot",
     "CaptureError",
     "CaptureWarning",
     "ClaimedRecord",
+    "Clock",
     "ConfigurationError",
     "ConnectionLostError",
+    "Container",
     "Delayed",
     "Delivered",
     "DomainEvent",
@@ -54,15 +70,18 @@ __all__ = [
     "EventDispatcher",
     "EventHandler",
     "EventRegistry",
+    "HandlerEntry",
     "HandlersPublisher",
     "Health",
     "HealthStatus",
     "InProcessEventDispatcher",
     "Inbox",
     "InboxError",
+    "Key",
     "MemoryPublisher",
     "MemoryQueue",
     "Message",
+    "Notifier",
     "Outage",
     "OutageError",
     "Outbox",
@@ -77,12 +96,17 @@ __all__ = [
     "PostroomError",
     "Publisher",
     "Refused",
+    "ReportsOutages",
+    "ReportsWaitingRoutes",
     "RetrySchedule",
     "SchemaError",
     "Status",
+    "Tally",
     "UndeliverableError",
     "UnknownEventTypeError",
     "UntypedEvent",
+    "UsesOutbox",
+    "WaitingRoute",
     "auto_discover_handlers",
     "database_outage",
     "deserialize_event",

@@ -26,10 +26,10 @@ class EventRegistry:
     """What the decorators fill. There is a default one; tests and plug-ins make their own."""
 
     # By event type, so that a class which is imported anew keeps its handlers.
-    _class_handlers: dict[str, list[HandlerEntry]] = field(default_factory=dict)
-    _name_handlers: dict[str, list[HandlerEntry]] = field(default_factory=dict)
-    _classes: dict[str, type] = field(default_factory=dict)
-    _upcasters: dict[tuple[str, int], Upcaster] = field(default_factory=dict)
+    _class_handlers: dict[str, list[HandlerEntry]] = field(init=False, default_factory=dict)
+    _name_handlers: dict[str, list[HandlerEntry]] = field(init=False, default_factory=dict)
+    _classes: dict[str, type] = field(init=False, default_factory=dict)
+    _upcasters: dict[tuple[str, int], Upcaster] = field(init=False, default_factory=dict)
 
     def handles(
         self, event_type: type | str, *, name: str | None = None
