@@ -1,6 +1,7 @@
 """`postroom topology`: shows what has to be on the broker, and puts it there."""
 
 import asyncio
+from urllib.parse import quote
 
 import pytest
 from yarl import URL
@@ -84,6 +85,27 @@ def test_a_topology_is_applied_and_once_more_changes_nothing(
     assert again.code == 0, again.err
     assert again.out == first.out
     assert broker.waiting(name) == 1
+
+
+def test_a_broker_may_have_several_hosts(
+    run_postroom: InProcess, broker: Broker, rabbitmq_url: str, name: str
+) -> None:
+    url = rabbitmq_url.replace("127.0.0.1:5672", "127.0.0.1:1,127.0.0.1:5672")
+    command = run_postroom("topology", "--apply", "--exchange", name, RABBITMQ_URL=url)
+    assert command.code == 0, command.err
+    vhost = URL(rabbitmq_url).path
+    unwrapped = " ".join(command.out.split())
+    assert f"RabbitMQ at 127.0.0.1:1{vhost} or 127.0.0.1:5672{vhost}" in unwrapped
+    assert broker.exists(exchange=name)
+
+
+def test_if_no_host_can_be_used_the_error_names_them_all(run_postroom: InProcess) -> None:
+    url = f"amqp://ann:{quote(SECRET, safe='')}@127.0.0.1:1,127.0.0.1:2/shop"
+    line = run_postroom("topology", "--apply", RABBITMQ_URL=url).error_line(BROKER)
+    assert "cannot reach RabbitMQ at 127.0.0.1:1/shop: " in line
+    assert "cannot reach RabbitMQ at 127.0.0.1:2/shop: " in line
+    assert quote(SECRET, safe="") not in line
+    assert SECRET not in line
 
 
 @pytest.mark.usefixtures("shop")

@@ -37,13 +37,13 @@ def test_what_holds_where_nobody_says_otherwise() -> None:
 
 @pytest.mark.requirement("C13")
 def test_the_environment_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = ("postgresql://db/m", "amqp://mq/", "m", "0.5", "7", "3", "30")
+    values = ("postgresql://db/m", "amqp://mq1,mq2:5673/", "m", "0.5", "7", "3", "30")
     for name, value in zip(NAMES, values, strict=True):
         monkeypatch.setenv(name, value)
     settings = Settings()
     assert tuple(settings.model_dump().values()) == (
         "postgresql://db/m",
-        "amqp://mq/",
+        "amqp://mq1,mq2:5673/",
         "m",
         0.5,
         7,

@@ -56,7 +56,9 @@ def _commands() -> None:
 def worker(
     relay: RelayArgument = None,
     database: Annotated[str | None, flag("database", "URL of the outbox's database.")] = None,
-    broker: Annotated[str | None, flag("broker", "URL of RabbitMQ.")] = None,
+    broker: Annotated[
+        str | None, flag("broker", "URL of RabbitMQ, of one host or several.")
+    ] = None,
     exchange: Annotated[str | None, flag("exchange", "Exchange to publish to.")] = None,
     table: Annotated[str | None, flag("table", "Table of the records.")] = None,
     schema: Annotated[str | None, flag("schema", "Schema of that table.")] = None,
