@@ -48,16 +48,19 @@ def with_identity(
 
     The document's own time is kept when it is the same moment: it has the offset as well.
     """
-    names = _names(event_class)
-    told = dict[str, Any]()
+    names, told = _names(event_class), dict[str, str]()
     if event_id and "event_id" in names:
         told["event_id"] = str(event_id)
-    name = names.get("occurred_at")
-    if occurred_at and name and _moment(document.get(name)) != occurred_at:
+    if occurred_at and "occurred_at" in names:
         told["occurred_at"] = _times.encode(occurred_at)
+    told = {field: text for field, text in told.items() if document.get(names[field]) != text}
+    if "occurred_at" in told and _moment(document.get(names["occurred_at"])) == occurred_at:
+        del told["occurred_at"]
+    if not told:
+        return document
     stale = told.keys() - names.values()  # of a payload that was written in another case
     kept = {name: value for name, value in document.items() if name not in stale}
-    return kept | {names[field]: value for field, value in told.items()}
+    return kept | {names[field]: text for field, text in told.items()}
 
 
 def own_fields(event_class: type, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +70,8 @@ def own_fields(event_class: type, document: Mapping[str, Any]) -> dict[str, Any]
     forbids extra fields gets none: neither what the bus added nor a field that was removed.
     """
     names = _names(event_class)
-    own = {name: value for name, value in document.items() if name != names[VERSION]}
+    own = dict(document)
+    own.pop(names[VERSION], None)
     if _extra(event_class) == "forbid":
         own = {name: value for name, value in own.items() if name in names.values()}
     if VERSION in field_names(event_class):

@@ -94,6 +94,12 @@ class Frank(PydanticEvent):
     note: str = ""
 
 
+class Computing(PydanticEvent):
+    @property
+    def note(self) -> str:
+        return "x"
+
+
 def noted() -> Secretive:
     event = Secretive()
     event._note = "x"
@@ -222,7 +228,8 @@ ADVICE: list[tuple[Make, str, list[Make]]] = [
     (model(Any, object()),
      "Pass a value of the field's type, and use types that pydantic writes as JSON.",
      [model(Any, "x")]),
-    (noted, "Make it a field, or leave it at its default.", [lambda: Frank(note="x"), Secretive]),
+    (noted, "Make it a field or a property, or leave it at its default.",
+     [lambda: Frank(note="x"), Computing, Secretive]),
     (opened(event_version=1), "Give it another name.", [opened(version=1)]),
 ]  # fmt: skip
 

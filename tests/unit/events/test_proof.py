@@ -138,7 +138,7 @@ class Nested(DomainEvent):
     prices: list[Money]
 
 
-LOST = r"is not a field, so its value would be lost.*Make it a field"
+LOST = r"is not a field, so its value would be lost.*Make it a field or a property"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,9 @@ def data_class(tp: Any, codec_of: CodecOf) -> Codec | None:
         return None
     parts = _parts(tp, codec_of)
     encode, decode = _encoder(parts), _decoder(tp, parts)
-    return typed(tp, dict, _proven(tp, encode, decode), decode)
+    if _has_own_init(tp) or hasattr(tp, "__post_init__"):
+        encode = _proven(tp, encode, decode)
+    return typed(tp, dict, encode, decode)
 
 
 def _parts(cls: Any, codec_of: CodecOf) -> list[_Part]:
@@ -89,7 +91,7 @@ def _rebuilt(cls: type, decode: Convert, document: dict[str, Any]) -> Any:
     try:
         return decode(document)
     except Unfit as unfit:
-        cause = unfit.__cause__
+        cause = unfit.__cause__ or unfit
         problem = f"cannot be built again from its fields: {type(cause).__name__}: {cause}"
         remedy = f"Have {cls.__name__}.__init__ take each field, by name and as it is stored."
         raise Unfit(problem, remedy) from cause

@@ -20,5 +20,7 @@ def check_nesting(document: Mapping[str, Any]) -> None:
 def _is_deeper(value: Any, levels: int) -> bool:
     if not levels:
         return True
-    parts = value.values() if type(value) is dict else value
-    return any(_is_deeper(part, levels - 1) for part in parts if type(part) in (dict, list))
+    for part in value.values() if type(value) is dict else value:
+        if type(part) in (dict, list) and _is_deeper(part, levels - 1):
+            return True
+    return False

@@ -22,7 +22,9 @@ def prove(value: Any, back: Any) -> None:
     for name, part in unstored_of(value).items():
         if not same(part, lost.get(name, NOTHING)):
             problem = "is not a field, so its value would be lost"
-            raise Unfit(problem, "Make it a field, or leave it at its default.", (name,))
+            raise Unfit(
+                problem, "Make it a field or a property, or leave it at its default.", (name,)
+            )
     _refuse(value, back)
 
 
