@@ -171,6 +171,18 @@ def test_expunge_all_warns_of_the_events_that_it_leaves_behind(session: Session)
     assert caught[0].filename == __file__
 
 
+def test_expunge_all_warns_of_records_that_are_not_inserted_yet(session: Session) -> None:
+    basket = Basket()  # its id is the database's making: the record is made after the flush
+    basket.raise_event(BasketFilled())
+    session.add(basket)
+    session.flush()
+    assert basket.domain_events == ()
+    with pytest.warns(CaptureWarning, match=r"record of BasketFilled .*expunge_all\(\)"):
+        session.expunge_all()
+    session.commit()
+    assert types(session) == []
+
+
 @pytest.mark.usefixtures("_silent")
 @pytest.mark.parametrize("end", ["close", "reset", "invalidate"])
 def test_the_end_of_a_session_is_silent(session: Session, end: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, MetaData, select, text
+from sqlalchemy.event import listen
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
@@ -229,6 +230,24 @@ def test_one_outbox_captures_a_maker_as_often_as_it_likes(database: Engine) -> N
         session.add(Account.open("Ann"))
         session.commit()
         assert names(session, OutboxRecord) == ["AccountOpened"]
+
+
+def test_a_class_that_is_captured_after_a_subclass_settles_once(database: Engine) -> None:
+    class Own(Session):
+        pass
+
+    sessions = sessionmaker(database, class_=Own)
+    first.capture(sessions)
+    first.capture(Own)  # its listeners hear the sessions of the maker too
+    with sessions() as session:
+        account = Account.open("Ann")
+        session.add(account)
+        session.commit()
+        listen(session, "after_commit", lambda _: account.close(), once=True)
+        with session.begin_nested():
+            account.name = "Anna"
+        session.commit()
+        assert names(session, OutboxRecord) == ["AccountClosed", "AccountOpened"]
 
 
 def test_a_record_class_can_be_mapped_once() -> None:

@@ -12,6 +12,7 @@ from sqlalchemy.orm.attributes import instance_state
 from postroom.errors import CaptureWarning, ConfigurationError
 from postroom.events.aggregate import AggregateRoot
 from postroom.events.delayed import undelayed
+from postroom.record import OutboxRecord
 
 CaptureTarget = (
     sessionmaker[Any]
@@ -24,7 +25,7 @@ CaptureTarget = (
 INTERCEPTOR = "_postroom_interceptor"
 """The attribute of a class of sessions that holds its interceptor."""
 RAISE = "Raise them on what it returns"
-BEFORE = "took it out of the session before they were saved"
+BEFORE = "took it out of the session before that"
 
 
 class Interceptor(Protocol):
@@ -75,6 +76,7 @@ class CapturingSession(Session):
         """Expunge as ever; what is not in a session is not saved."""
         if not self._postroom_closing:
             _warn_of_events(self, "expunge_all() " + BEFORE)
+            _warn_of_records(self.new)
         super().expunge_all()
 
     def close(self) -> None:
@@ -162,6 +164,17 @@ def _cascaded(
 ) -> Iterator[object]:
     state = instance_state(instance)
     return (each[0] for each in state.mapper.cascade_iterator(name, state, halt_on))
+
+
+def _warn_of_records(instances: Iterable[object]) -> None:
+    for instance in instances:
+        if isinstance(instance, OutboxRecord):
+            warnings.warn(
+                f"the record of {instance.event_type} {instance.id} will not be saved:"
+                f" expunge_all() {BEFORE}.",
+                CaptureWarning,
+                stacklevel=3,
+            )
 
 
 def _warn_of_events(instances: Iterable[object], reason: str) -> None:

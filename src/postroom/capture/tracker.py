@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
+from weakref import WeakSet
 
 from sqlalchemy.orm import Session, SessionTransaction
 from sqlalchemy.orm.attributes import instance_state
@@ -35,6 +36,7 @@ class Tracker:
     _noted: dict[int, AggregateRoot] = field(default_factory=dict)  # by id(): some cannot be hashed
     _captured: dict[SessionTransaction, list[Captured]] = field(default_factory=dict)
     _committed: set[SessionTransaction] = field(default_factory=set)
+    _ended: WeakSet[SessionTransaction] = field(default_factory=WeakSet)
 
     def note(self, aggregate: AggregateRoot) -> None:
         """Hold on to an aggregate with events until they are captured.
@@ -72,6 +74,9 @@ class Tracker:
         """Settle what a transaction captured: pass it on, forget it, or give it back."""
         if not transaction.nested and transaction.parent is not None:
             return  # a flush, not a transaction
+        if transaction in self._ended:
+            return  # a class of sessions and a subclass of it are both listened to
+        self._ended.add(transaction)
         captured = self._captured.pop(transaction, [])
         if transaction not in self._committed:
             self._give_back(session, captured, nested=transaction.nested)
