@@ -18,6 +18,8 @@ from postroom.cli.topology import apply_topology, topology_of, tree
 from postroom.cli.worker import work
 from postroom.errors import error_text, traceable
 
+MAX_WIDTH = 10_000
+
 app = typer.Typer(
     help="The transactional outbox: what you commit gets delivered.",
     no_args_is_help=True,
@@ -141,7 +143,8 @@ def topology(
         found = await topology_of(settings, settings.relay, broker)
         if apply:
             await apply_topology(found)
-        Console(highlight=False, soft_wrap=True).print(tree(found, applied=apply))
+        console = Console(highlight=False, width=MAX_WIDTH)  # else a tree is cut off at 80
+        console.print(tree(found, applied=apply))
         return Exit.OK
 
     _end("topology", run)
