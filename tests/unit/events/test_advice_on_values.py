@@ -13,7 +13,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
-from pydantic import BaseModel, ConfigDict, PrivateAttr, SecretStr, field_serializer
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, field_serializer
 
 from postroom.integrations.pydantic import PydanticEvent
 from tests.unit.events.advice import Make, comes_back, held, refused, untyped
@@ -130,7 +130,7 @@ WITH_CLASS = ", or use an event class with a field of type"
 REPAIR = "Repair it: text.encode(errors='replace').decode()."
 HALF = "a\ud800"
 WHOLE = HALF.encode(errors="replace").decode()
-KEEP = "and let its validators and serializers keep the value."
+KEEP = "and have pydantic write and read it unchanged."
 NO_CYCLE = "Refer to other objects by their id."
 NO_DEPTH = "Refer to other objects by their id, or store the inner levels as JSON text."
 
@@ -216,6 +216,8 @@ ADVICE: list[tuple[Make, str, list[Make]]] = [
      [model(Dog, Dog(name="Rex"))]),
     (model(int, 5, half=field_serializer("held")(halves)), f"Annotate the field as int, {KEEP}",
      [model(int, 5, half=field_serializer("held")(keeps))]),
+    (model(int, 5, held=Field(default=1, exclude=True)), f"Annotate the field as int, {KEEP}",
+     [model(int, 5, held=Field(default=1))]),
     (model(SecretStr, SecretStr("x")),
      "Store an id instead, or give the field a field_serializer that reveals it.",
      [model(UUID, ID),

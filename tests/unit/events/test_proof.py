@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel, Field, PrivateAttr, SecretStr, field_serializer
 
 from postroom import (
+    AggregateRoot,
     CaptureError,
     DomainEvent,
     EventRegistry,
@@ -62,7 +63,7 @@ class Hidden(PydanticEvent):
         return number // 10 * 10
 
 
-class Holding(PydanticEvent):
+class HoldingModel(PydanticEvent):
     hidden: dict[str, Hidden]
 
 
@@ -126,6 +127,26 @@ class Derived(DomainEvent):
 
 
 @dataclass
+class Tagged:
+    number: int
+
+    def with_tag(self, tag: str) -> "Tagged":
+        self.tag = tag
+        return self
+
+
+@dataclass
+class Customer(AggregateRoot):
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holding(DomainEvent):
+    tagged: Tagged | None = None
+    customer: Customer | None = None
+
+
+@dataclass
 class Money:
     amount: int
 
@@ -150,13 +171,14 @@ LOST = r"is not a field, so its value would be lost.*Make it a field or a proper
         (Masked(password=SecretStr("hunter2")), r"`password` is a secret.*field_serializer"),
         (Ordered(ranks=OrderedDict(a=1, b=2)), r"`ranks` has an order.*list of pairs"),
         (
-            Holding(hidden={"a b": Hidden(number=15)}),
+            HoldingModel(hidden={"a b": Hidden(number=15)}),
             r"`hidden\['a b'\].number` does not come back as it went in: 15 becomes 10",
         ),
         (Raising(1), r"field `number` does not come back as it went in: 2 becomes 3"),
         (Paid(5, "lost"), rf"field `note` {LOST}"),
         (Picky(5), r"it cannot be built again.*ValueError: too much.*Picky.__init__"),
         (PositionalOnly(5), r"it cannot be built again.*TypeError.*PositionalOnly.__init__"),
+        (Holding(tagged=Tagged(1).with_tag("lost")), rf"field `tagged.tag` {LOST}"),
         (Noted(amount=5, note="lost"), rf"field `_note` {LOST}"),
         (Nested(prices=[Money(1), Money(2, "lost")]), rf"field `prices\[1\].note` {LOST}"),
     ],
@@ -166,6 +188,12 @@ def test_what_would_be_lost_is_refused_at_capture(event: Any, error: str) -> Non
     with pytest.raises(CaptureError, match=error) as refused:
         serialize_event(event)
     assert "hunter2" not in str(refused.value)
+
+
+def raising(customer: Customer) -> Customer:
+    """Give an aggregate that has raised an event."""
+    customer.raise_event(Paid(5))
+    return customer
 
 
 def used(event: Derived) -> Derived:
@@ -186,6 +214,7 @@ def used(event: Derived) -> Derived:
         Derived(email="a@b.com"),
         used(Derived(email="a@b.com")),
         Nested(prices=[Money(1)]),
+        Holding(tagged=Tagged(1), customer=raising(Customer("Ann"))),
     ],
     ids=lambda event: type(event).__name__,
 )

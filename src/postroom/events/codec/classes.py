@@ -31,7 +31,7 @@ def data_class(tp: Any, codec_of: CodecOf) -> Codec | None:
         return None
     parts = _parts(tp, codec_of)
     encode, decode = _encoder(parts), _decoder(tp, parts)
-    if _has_own_init(tp) or hasattr(tp, "__post_init__"):
+    if _may_hold_more(tp):
         encode = _proven(tp, encode, decode)
     return typed(tp, dict, encode, decode)
 
@@ -79,6 +79,12 @@ def _proven(cls: type, encode: Convert, decode: Convert) -> Convert:
         return document
 
     return write
+
+
+def _may_hold_more(cls: Any) -> bool:
+    """Whether anything may set attributes that are no fields, short of object.__setattr__()."""
+    is_frozen = cls.__dataclass_params__.frozen
+    return _has_own_init(cls) or hasattr(cls, "__post_init__") or not is_frozen
 
 
 def _has_own_init(cls: Any) -> bool:

@@ -36,7 +36,7 @@ def _refuse(value: Any, back: Any) -> NoReturn:
         raise Unfit("has an order, which JSONB does not keep", "Use dict, or a list of pairs.")
     before, after, kind = shown(value), shown(back), type(value).__name__
     change = f": {before} becomes {after}" if before != after else ""
-    remedy = f"Annotate the field as {kind}, and let its validators and serializers keep the value."
+    remedy = f"Annotate the field as {kind}, and have pydantic write and read it unchanged."
     raise Unfit(f"does not come back as it went in{change}", remedy)
 
 

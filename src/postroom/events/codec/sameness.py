@@ -14,7 +14,7 @@ from uuid import UUID
 
 NOTHING = object()
 _WITHOUT_PARTS = frozenset((NoneType, bool, int, float, str, bytes, Decimal, UUID, date, timedelta))
-_STATE = "_sa_instance_state"  # SQLAlchemy's, in an instance of a mapped class
+_STATE = {"_sa_instance_state", "_postroom_raised"}  # of an entity: no values of its own
 
 
 def same(a: Any, b: Any) -> bool:
@@ -57,7 +57,7 @@ def unstored_of(value: Any) -> dict[str, Any]:
     if not is_dataclass(value):
         return getattr(value, "__pydantic_private__", None) or {}
     attributes = getattr(value, "__dict__", {})
-    others = attributes.keys() - {_STATE, *(field.name for field in fields(value))}
+    others = attributes.keys() - {*_STATE, *(field.name for field in fields(value))}
     return {name: attributes[name] for name in others if not _is_cached(type(value), name)}
 
 
