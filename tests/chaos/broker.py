@@ -33,10 +33,13 @@ kill -KILL 0"""
 class Broker:
     """Listens on ports of its own, with TLS on one; lives in a directory of its own.
 
-    `beside` is a node that runs: this one becomes the next node of its cluster.
+    A node of a cluster is given the port of the names that all nodes share, and, unless it is the
+    first, the node that it joins.
     """
 
-    def __init__(self, home: Path, *, beside: "Broker | None" = None) -> None:
+    def __init__(
+        self, home: Path, *, names_port: int | None = None, beside: "Broker | None" = None
+    ) -> None:
         self.port, self.tls_port, self._dist_port, self._names_port = free_ports(4)
         self._beside = beside
         self.certificates = Certificates(home / "certificates")
@@ -46,9 +49,11 @@ class Broker:
         self._user_home = home
         """Where the cookie is, which the nodes of a cluster share."""
         self._programs = [_program("epmd"), _program("rabbitmq-server")]
+        if names_port is not None:
+            self._names_port = names_port
+            self._programs[0] = "true"
         if beside is not None:
-            self._names_port, self._user_home = beside._names_port, beside._user_home
-            self._programs[0] = "true"  # the other node has started one
+            self._user_home = beside._user_home
 
     @property
     def url(self) -> str:
@@ -202,6 +207,27 @@ def private_broker() -> Iterator[Broker]:
         finally:
             if broker.runs:
                 broker.kill()
+
+
+@contextmanager
+def erlang_names() -> Iterator[int]:
+    """Run the server by which the nodes of a cluster find each other; give its port."""
+    (port,) = free_ports(1)
+    own = {"ERL_EPMD_PORT": str(port), "ERL_EPMD_ADDRESS": HOST}
+    process = subprocess.Popen(
+        ["sh", "-c", TOGETHER, "sh", "true", _program("epmd")],
+        env=os.environ | own,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield port
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=PATIENCE)
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 def free_ports(count: int) -> list[int]:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.chaos.broker import Broker
+from tests.chaos.broker import Broker, erlang_names
 
 
 class Cluster:
@@ -20,6 +20,19 @@ class Cluster:
         """One URL that names every node."""
         return f"amqp://guest:guest@{','.join(f'127.0.0.1:{each.port}' for each in self.nodes)}/"
 
+    def heal(self) -> None:
+        """Start the nodes that were killed."""
+        for node in self.nodes:
+            if not node.runs:
+                node.start()
+        self.check()
+
+    def check(self) -> None:
+        """See that every node knows all others."""
+        for node in self.nodes:
+            size = node.cluster_size()
+            assert size == len(self.nodes), f"a cluster of {size} nodes: {node.last_words()}"
+
     def node_in(self, text: str) -> Broker:
         """Return the node whose address is in a text."""
         [found] = [each for each in self.nodes if f":{each.port}/" in text]
@@ -29,18 +42,19 @@ class Cluster:
 @contextmanager
 def private_cluster() -> Iterator[Cluster]:
     """Make a cluster and start it; nothing is left of it afterwards."""
-    with ExitStack() as stack:
-        first = Broker(_home(stack))
-        nodes = [first, *(Broker(_home(stack), beside=first) for _ in range(2))]
+    with erlang_names() as port, ExitStack() as stack:
+        first = Broker(_home(stack), names_port=port)
+        others = [Broker(_home(stack), names_port=port, beside=first) for _ in range(2)]
+        nodes = [first, *others]
         for node in nodes:
             node.create()
             stack.callback(_end, node)
         first.start()
         with ThreadPoolExecutor() as pool:
-            list(pool.map(Broker.start, nodes[1:]))
-        for node in nodes:
-            assert node.cluster_size() == len(nodes), f"no cluster was formed: {node.last_words()}"
-        yield Cluster(nodes)
+            list(pool.map(Broker.start, others))
+        cluster = Cluster(nodes)
+        cluster.check()
+        yield cluster
 
 
 def _home(stack: ExitStack) -> Path:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom import Status
+from postroom import Status, UntypedEvent
+from postroom.publishers.base import DELIVERED
+from postroom.publishers.rabbitmq import RabbitMQPublisher
 from postroom.relay.health import HealthStatus
 from postroom.relay.relay import OutboxRelay
 from tests.chaos.cluster import Cluster, private_cluster
@@ -15,16 +17,24 @@ from tests.chaos.ledger import out_of_order
 from tests.chaos.mailbox import Mailbox, records_in
 from tests.chaos.outbox import has_status, records_of_keys, rows, running, save
 from tests.chaos.witness import Witness
+from tests.support.claims import claimed
 from tests.support.shop import outbox
 from tests.support.waiting import FULL, eventually
 
 MANY = 100 if FULL else 20
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
+@pytest.fixture(scope="module")
+def _cluster() -> Iterator[Cluster]:
     with private_cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def cluster(_cluster: Cluster) -> Cluster:
+    """Three nodes, all of which run."""
+    _cluster.heal()
+    return _cluster
 
 
 @pytest.mark.requirement("C17", "E2")
@@ -58,3 +68,27 @@ async def test_a_node_that_is_killed_loses_nothing_and_deliveries_go_on_by_anoth
     assert out_of_order(arrived) == []
     assert witness.asked_again == []
     assert witness.sent_by_itself(Counter(each.record for each in arrived)) == []
+
+
+@pytest.mark.requirement("E2")
+async def test_a_channel_that_rejects_after_the_loss_of_another_node_is_replaced(
+    cluster: Cluster,
+) -> None:
+    leader, other, _ = cluster.nodes
+    mailbox = Mailbox(leader.url, type="quorum")
+    declaring = mailbox.publisher()
+    await declaring.open()
+    await declaring.close()
+    mailbox.url = other.url
+    publisher = RabbitMQPublisher(other.url, exchange=mailbox.name)
+    await publisher.open()
+    record = claimed(UntypedEvent(event_type="thing.happened", aggregate_id="k", payload={}))
+
+    async def is_delivered() -> bool:
+        return await publisher.publish([record]) == [DELIVERED]
+
+    await asyncio.to_thread(leader.kill)
+    # At first, the channel asks for the queue's leader where it was, and rejects the message.
+    await eventually(is_delivered, "a new channel finds the new leader")
+    await publisher.close()
+    assert await mailbox.count() == 1
