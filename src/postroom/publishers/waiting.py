@@ -25,6 +25,8 @@ LONGEST: Final = 30.0
 """Seconds for which a record is postponed: as long as its route has failed, within these bounds."""
 RETRIES_PER_SECOND: Final = 500
 """Records of one route that are tried again in a second. If more wait, they wait longer."""
+SLOTS: Final = 6
+"""Within the delay there are so many moments at which records are due: together they cost less."""
 OVER_AFTER: Final = 60.0
 """Seconds without a postponed record after which nothing waits here any more.
 
@@ -100,9 +102,7 @@ class WaitingRoutes(Generic[R]):
             wait.log_at, wait.logged = now + LOG_EVERY, True
             still = "postroom: still waiting, for %.0f s: %s"
             logger.warning(still, now - wait.since, self._report(route, wait, now))
-        many = max(len(wait.records), len(self._waits)) / RETRIES_PER_SECOND
-        seconds = min(LONGEST, max(SHORTEST, now - wait.failing_since, many))
-        return Postponed(reason, timedelta(seconds=seconds))
+        return Postponed(reason, timedelta(seconds=self._delay(wait, now)))
 
     def delivered(self, route: R, record_id: UUID) -> None:
         """Note that a route has taken a record. When all that waited are delivered, it is over."""
@@ -129,6 +129,14 @@ class WaitingRoutes(Generic[R]):
         for route in [each for each, wait in self._waits.items() if now - wait.last >= OVER_AFTER]:
             self._end(route)
         self._ended = {each: at for each, at in self._ended.items() if now - at < QUIET}
+
+    def _delay(self, wait: _Wait, now: float) -> float:
+        """Return for how many seconds to postpone a record, so that many are due together."""
+        failing = 0.0 if wait.failing_since is None else now - wait.failing_since
+        many = max(len(wait.records), len(self._waits)) / RETRIES_PER_SECOND
+        seconds = min(LONGEST, max(SHORTEST, failing, many))
+        slot = seconds / SLOTS
+        return (now + seconds) // slot * slot - now
 
     def _begin(self, route: R, reason: str, now: float) -> _Wait:
         while len(self._waits) >= REMEMBERED:

@@ -201,7 +201,7 @@ class Delivery:
         delivered = isinstance(outcome, Delivered)
         self.order.answered(record, delivered=delivered)
         self.outcomes[record] = outcome
-        if record.blocks_key or not delivered:
+        if isinstance(outcome, Refused) or (delivered and record.blocks_key):
             self._urgent.add(record)
 
     def _answered(self, records: Sequence[HeldRecord], answers: Sequence[Answer]) -> None:

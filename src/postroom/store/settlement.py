@@ -1,6 +1,7 @@
 """Settlements: the results of deliveries, written in one transaction."""
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import text
@@ -61,27 +62,29 @@ class Settlements:
 
     async def settle(self, settlement: Settlement) -> list[Attempt]:
         """Write how deliveries went; return the attempts that were written."""
+        blocking = [each for each in settlement.delivered if each.blocks_key]
         delivered = settlement.delivered
-        if settlement.attempts or settlement.slow or any(each.blocks_key for each in delivered):
-            return await self._settle_keys(settlement)
+        if blocking:
+            delivered = [each for each in delivered if not each.blocks_key]
         if delivered:  # as usual: they hold nobody up
             numbers = self.database.sql.numbers(sorted(_positions(delivered)))
             await self.database.fetch(self._delivered, positions=numbers)
-        return []
+        if not (blocking or settlement.attempts or settlement.slow):
+            return []
+        return await self._settle_keys(replace(settlement, delivered=blocking))
 
     @transaction
     async def _settle_keys(self, run: Run, settlement: Settlement) -> list[Attempt]:
         """Settle records that block keys, or are to block them."""
         delivered = settlement.delivered
         uncertain = [each.record for each in settlement.attempts] + settlement.slow
-        blocking = [each for each in delivered if each.blocks_key]
-        keys = _keys(uncertain, blocking)
+        keys = _keys(uncertain, delivered)
         blocked = (await self._blocked_keys.lock(run, keys)).keys()
         everything = _positions([*delivered, *uncertain])
         await self.database.run_at(run, self._lock_records, everything)
         await self._blocked_keys.check_all_locked(run, keys, blocked)
         await self.database.run_at(run, self._delivered, _positions(delivered))
-        await self._blocked_keys.release(run, _keys(blocking) & blocked)
+        await self._blocked_keys.release(run, _keys(delivered) & blocked)
         held = await self._leases_held(run, uncertain)
         attempts = [each for each in settlement.attempts if _lease(each.record) in held]
         slow = [each for each in settlement.slow if _lease(each) in held]

@@ -8,6 +8,7 @@ from sqlalchemy import Row
 
 from postroom.store.base import HeldRecord, Settlement
 from tests.conformance.store.desk import LEASE, MINUTE, ZERO, Desk, attempt
+from tests.support.statements import noted_statements
 
 ODD_REASONS = {
     "with a NUL": "before\0after",
@@ -36,6 +37,26 @@ class Settling:
 
     async def test_nothing_to_settle_is_fine(self, desk: Desk) -> None:
         await desk.store.settlements.settle(Settlement())
+
+    async def test_deliveries_of_free_keys_are_written_apart_from_what_blocks_a_key(
+        self, desk: Desk
+    ) -> None:
+        await desk.put("a1", "b1", "b2", "c1")
+        a1, b1, c1 = await desk.claimed("a1", "b1", "c1")
+        with noted_statements() as sent:
+            await desk.store.settlements.settle(
+                Settlement(delivered=[a1, c1], attempts=[attempt(b1, delay=MINUTE)])
+            )
+        assert "'published'" in sent[0]
+        assert sum("'published', ready = false" in each for each in sent) == 1
+        rows = await desk.rows()
+        assert {name: row.status for name, row in rows.items()} == {
+            "a1": "published",
+            "b1": "pending",
+            "b2": "pending",
+            "c1": "published",
+        }
+        assert await desk.drain() == []
 
     @pytest.mark.requirement("D9")
     async def test_what_is_delivered_says_so_and_when(self, desk: Desk) -> None:

@@ -1,7 +1,6 @@
 """The broker in the process: its topics, its queues, and what it keeps."""
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from postroom import UntypedEvent
 from postroom.errors import ConfigurationError, OutageError
 from postroom.publishers.base import (
     DELIVERED,
+    Outcome,
     Postponed,
     Publisher,
     Refused,
@@ -21,8 +21,6 @@ from postroom.publishers.topics import topic_matches
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
 from tests.support.waiting import PATIENCE
-
-SECOND = timedelta(seconds=1)
 
 # As the AMQP 0-9-1 specification has it, and RabbitMQ where that is silent (empty words).
 MATCHES = [
@@ -78,6 +76,10 @@ def record(event_type: str = "order.placed", **values: Any) -> ClaimedRecord:
     return claimed(UntypedEvent(event_type=event_type, payload={"n": 1}), **values)
 
 
+def waits(outcome: Outcome, reason: str) -> bool:
+    return isinstance(outcome, Postponed) and outcome.reason == reason
+
+
 def types(queue: MemoryQueue | MemoryPublisher) -> list[str]:
     return [message.event_type for message in queue.messages]
 
@@ -119,7 +121,8 @@ async def test_what_no_queue_takes_waits_until_one_does() -> None:
     publisher.queue("orders", "order.*")
     invoice = record("invoice.sent")
     outcomes = await publisher.publish([invoice, record("order.placed")])
-    assert outcomes == [Postponed("no queue takes `invoice.sent`", SECOND), DELIVERED]
+    assert waits(outcomes[0], "no queue takes `invoice.sent`")
+    assert outcomes[1] is DELIVERED
     assert types(publisher) == ["order.placed"]
     [route] = publisher.waiting_routes()
     assert (route.route, route.records) == ("the route of `invoice.sent`", 1)
@@ -146,7 +149,8 @@ async def test_what_a_full_queue_rejects_waits_until_there_is_room() -> None:
     publisher.queue("orders", "invoice.*")  # its limit stays
     first, second = record("order.placed"), record("order.placed")
     outcomes = await publisher.publish([first, second])
-    assert outcomes == [DELIVERED, Postponed("queue `orders` is full", SECOND)]
+    assert outcomes[0] is DELIVERED
+    assert waits(outcomes[1], "queue `orders` is full")
     assert len(publisher.waiting_routes()) == 1
     await queue.get()
     assert await publisher.publish([second]) == [DELIVERED]
@@ -169,8 +173,8 @@ def test_a_choice_that_there_is_not_is_refused(choice: dict[str, Any]) -> None:
 async def test_a_queue_that_is_bound_to_nothing_takes_nothing() -> None:
     publisher = MemoryPublisher()
     queue = publisher.queue("orders")
-    outcomes = await publisher.publish([record("orders")])
-    assert outcomes == [Postponed("no queue takes `orders`", SECOND)]
+    [outcome] = await publisher.publish([record("orders")])
+    assert waits(outcome, "no queue takes `orders`")
     assert len(queue) == 0
 
 

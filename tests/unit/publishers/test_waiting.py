@@ -1,7 +1,6 @@
 """Routes that cannot be used: how long records wait for them, and what is said of them."""
 
 import logging
-from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -18,6 +17,7 @@ from postroom.publishers.waiting import (
     REMEMBERED,
     RETRIES_PER_SECOND,
     SHORTEST,
+    SLOTS,
     Rejected,
     Unroutable,
     WaitingRoutes,
@@ -52,33 +52,45 @@ def seconds(postponed: Postponed) -> float:
 def test_a_record_waits_a_second_at_first_then_as_long_as_its_route_has_failed_then_30_seconds(
     watch: Watch, routes: WaitingRoutes[str]
 ) -> None:
-    delays = []
     record_id = uuid7()
-    for _ in range(9):
-        delays.append(seconds(routes.postpone("a", record_id, "full")))
-        watch.seconds += delays[-1]
-    assert delays == [1, 1, 2, 4, 8, 16, 30, 30, 30]
+    for expected in (1, 1, 2, 4, 8, 16, 30, 30, 30):
+        delay = seconds(routes.postpone("a", record_id, "full"))
+        assert expected * (1 - 1 / SLOTS) <= delay <= expected
+        watch.seconds += expected
     assert (SHORTEST, LONGEST) == (1, 30)
+
+
+def test_records_that_are_postponed_one_after_the_other_are_due_together(
+    watch: Watch, routes: WaitingRoutes[str]
+) -> None:
+    routes.postpone("a", uuid7(), "full")
+    watch.seconds += 60
+    due = set()
+    for _ in range(3000):  # 30 seconds long
+        watch.seconds += 0.01
+        due.add(round(watch.seconds + seconds(routes.postpone("a", uuid7(), "full")), 3))
+    assert SLOTS <= len(due) <= SLOTS + 1
 
 
 def test_so_many_records_that_they_would_be_a_burden_wait_longer_from_the_start(
     routes: WaitingRoutes[str],
 ) -> None:
     last = [routes.postpone("a", uuid7(), "full") for _ in range(20 * RETRIES_PER_SECOND)][-1]
-    assert seconds(last) == pytest.approx(20, abs=0.1)
+    assert 16 < seconds(last) <= 20
 
 
 def test_a_route_per_record_is_no_less_of_a_burden(routes: WaitingRoutes[str]) -> None:
     many = range(20 * RETRIES_PER_SECOND)
     last = [routes.postpone(f"key {n}", uuid7(), "full") for n in many][-1]
-    assert seconds(last) == pytest.approx(20, abs=0.1)
+    assert 16 < seconds(last) <= 20
 
 
 def test_a_route_fails_until_it_takes_a_record(routes: WaitingRoutes[str]) -> None:
     assert not routes
     assert not routes.fails("a")
     outcome = routes.postpone("a", uuid7(), "full")
-    assert outcome == Postponed("full", timedelta(seconds=1))
+    assert outcome.reason == "full"
+    assert SHORTEST / 2 < seconds(outcome) <= SHORTEST
     assert routes
     assert (routes.fails("a"), routes.fails("b"), routes.reason("a")) == (True, False, "full")
     routes.delivered("a", uuid7())
@@ -90,9 +102,9 @@ def test_a_route_that_fails_again_begins_with_short_delays(
 ) -> None:
     routes.postpone("a", uuid7(), "full")
     watch.seconds += 50
-    assert seconds(routes.postpone("a", uuid7(), "full")) == LONGEST
+    assert seconds(routes.postpone("a", uuid7(), "full")) > LONGEST / 2
     routes.delivered("a", uuid7())
-    assert seconds(routes.postpone("a", uuid7(), "full")) == SHORTEST
+    assert seconds(routes.postpone("a", uuid7(), "full")) <= SHORTEST
 
 
 def test_a_route_is_reported_until_all_that_waited_for_it_are_delivered(

@@ -234,6 +234,20 @@ async def test_outcomes_can_be_settled_at_once_and_are_kept_until_they_are() -> 
     assert (desk.outcomes, list(desk.order.held)) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("outcome", "at_once"), [(Refused("no route"), True), (Postponed("queue is full"), False)]
+)
+async def test_a_refusal_is_settled_at_once_and_a_postponed_record_with_others(
+    outcome: Refused | Postponed, at_once: bool
+) -> None:
+    desk = Desk()
+    await desk.send(*many(2))
+    desk.delivery._settled_at = 100.0
+    desk.publisher.answer(1, outcome, DELIVERED)
+    await let_tasks_run()
+    assert (desk.delivery.plan_settlement() < 100) == at_once
+
+
 async def test_an_answer_during_a_settlement_is_kept_for_the_next_one() -> None:
     desk = Desk(max_batch=1)
     await desk.send(*many(2))
