@@ -159,7 +159,7 @@ class Nested(DomainEvent):
     prices: list[Money]
 
 
-LOST = r"is not a field, so its value would be lost.*Make it a field or a property"
+LOST = r"is an attribute outside the fields of the class.*Make it a field or a property"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def prove(value: Any, back: Any) -> None:
     lost = unstored_of(back) if type(value) is type(back) else {}
     for name, part in unstored_of(value).items():
         if not same(part, lost.get(name, NOTHING)):
-            problem = "is not a field, so its value would be lost"
+            problem = "is an attribute outside the fields of the class, so its value would be lost"
             raise Unfit(
                 problem, "Make it a field or a property, or leave it at its default.", (name,)
             )
