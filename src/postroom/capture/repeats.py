@@ -1,8 +1,7 @@
 """Which events a session's transactions have captured: an event goes into an outbox once."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 from sqlalchemy import event
 from sqlalchemy.orm import Session, SessionTransaction
@@ -21,8 +20,7 @@ class CapturedIds:
     """The ids that each open transaction of a session has captured."""
 
     def __init__(self) -> None:
-        # What a savepoint captured is forgotten when it is rolled back.
-        self._of: WeakKeyDictionary[SessionTransaction, set[CapturedId]] = WeakKeyDictionary()
+        self._of: dict[SessionTransaction, set[CapturedId]] = {}
         self._listening = False
 
     @classmethod
@@ -34,23 +32,26 @@ class CapturedIds:
         return known
 
     def check(
-        self, session: Session, descriptions: Iterable[Description], record: type[OutboxRecord]
+        self, session: Session, descriptions: Sequence[Description], record: type[OutboxRecord]
     ) -> None:
         """Refuse an event that this transaction, or one around it, has captured."""
-        given = set[CapturedId]()
-        seen = [given, *(self._of[each] for each in _open(session) if each in self._of)]
-        for description in descriptions:
-            captured = record, description.event_id
-            if any(captured in ids for ids in seen):
-                raise _repeated(description)
-            given.add(captured)
+        if len(descriptions) > 1:
+            check_once(descriptions)
+        if not self._of:
+            return
+        # What a transaction captured is forgotten when it has ended: here at the latest.
+        self._of = {each: self._of[each] for each in _open(session) if each in self._of}
+        for ids in self._of.values():
+            for description in descriptions:
+                if (record, description.event_id) in ids:
+                    raise _repeated(description)
 
     def add(self, session: Session, records: Iterable[OutboxRecord]) -> None:
         """Note what the current transaction has captured."""
         current = next(_open(session), None)
         if current is None:
             return  # there were no records
-        self._of.setdefault(current, set()).update((type(each), each.id) for each in records)
+        self._of.setdefault(current, set()).update([(type(each), each.id) for each in records])
         if current.nested and not self._listening:
             self._listening = True
             event.listen(session, "after_commit", self._released)
@@ -64,7 +65,7 @@ class CapturedIds:
 
 def check_once(descriptions: Iterable[Description]) -> None:
     """Refuse an event that is given twice. For one that came before, the database does."""
-    given = set[UUID]()
+    given: set[UUID] = set()
     for description in descriptions:
         if description.event_id in given:
             raise _repeated(description)

@@ -74,6 +74,8 @@ def check_event(event: Any) -> None:
 
 def event_list(events: Iterable[Event]) -> Iterable[Event]:
     """Refuse one event that is given instead of a list, and what is no list at all."""
+    if isinstance(events, list | tuple):
+        return events  # the usual case; to ask a protocol takes long
     if isinstance(events, Event) or not isinstance(events, Iterable):
         kind = type(events).__name__
         raise CaptureError(f"cannot capture a {kind} instead of a list of events. Give [event].")
