@@ -76,11 +76,13 @@ class PostgresDialect:
         """Begin a transaction that reads one moment, or whose statements each see the latest."""
         await self.prepare(engine)
         isolation = "REPEATABLE READ" if snapshot else "READ COMMITTED"
-        async with engine.execution_options(isolation_level=isolation).begin() as connection:
-            if not self.has_settings(await _info(connection)):
-                settings = self.set_config(local=True).replace(":", r"\:")
-                await connection.execute(text(settings))
-            yield connection
+        async with engine.connect() as connection:
+            await connection.execution_options(isolation_level=isolation)
+            async with connection.begin():
+                if not self.has_settings(await _info(connection)):
+                    settings = self.set_config(local=True).replace(":", r"\:")
+                    await connection.execute(text(settings))
+                yield connection
 
     def has_settings(self, info: Mapping[Any, Any]) -> bool:
         """Return whether the settings were applied to a connection that has this in its `info`."""
