@@ -331,6 +331,7 @@ async def test_a_process_that_forks_notifies_from_both_halves(
     address = url.render_as_string(hide_password=False)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
+        *("-W", "ignore::DeprecationWarning"),  # Python 3.12 advises against forks with threads
         *("-m", "tests.support.forking_app", address, TABLE),
         cwd=ROOT,
         stdin=PIPE,

@@ -50,7 +50,7 @@ class SecondAllowing(PydanticEvent, version=2):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured(DomainEvent):
+class LengthMeasured(DomainEvent):
     zero: float
     order: dict[str, int]
     at: datetime
@@ -162,9 +162,9 @@ async def test_a_time_keeps_its_offset(database: AsyncEngine) -> None:
 async def test_only_what_equality_does_not_see_may_change(database: AsyncEngine) -> None:
     """As docs/how-to/events.md says: -0.0, the order of a dict, `fold` of a naive time."""
     at = datetime(2026, 1, 5, 12, fold=1)  # noqa: DTZ001  naive on purpose
-    event = Measured(zero=-0.0, order={"long": 1, "b": 2, "a": 3}, at=at)
+    event = LengthMeasured(zero=-0.0, order={"long": 1, "b": 2, "a": 3}, at=at)
     await save(database, event)
-    [delivered] = await attempts(database, Measured)
+    [delivered] = await attempts(database, LengthMeasured)
     assert delivered == event
     assert same(delivered, event)
     assert delivered.at.fold == 0
