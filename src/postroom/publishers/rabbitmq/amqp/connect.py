@@ -78,4 +78,8 @@ def _refusal(address: Address, error: ClosedError) -> str:
             f"RabbitMQ refused `{user}` the vhost `{address.vhost}` at {address}:"
             f" {error.reason}. Check that it exists, and that the user may use it."
         )
-    return f"cannot use RabbitMQ at {address}: {error.reason or 'the broker gave no reason'}"
+    said = f"cannot use RabbitMQ at {address}: {error.reason or 'the broker gave no reason'}"
+    if address.tls and not error.code:
+        # It often resets the connection before the alert that says so can be read.
+        said += ". Check that the broker trusts the client certificate, if it asks for one"
+    return said
