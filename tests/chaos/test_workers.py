@@ -94,8 +94,8 @@ class Executioner:
     async def _freeze(self, victim: Worker) -> None:
         """Let a worker sleep until its leases are over and somebody has taken what is in them."""
         self.frozen = victim
-        before = await self._leases(victim)
         victim.freeze()
+        before = await self._leases(victim)
         await eventually(lambda: self._expired(victim, before), "its leases are over")
         victim.thaw()
 
@@ -103,7 +103,7 @@ class Executioner:
         table = TABLES.leases
         mine = table.c.worker.contains(f":{worker.pid}:")
         valid = await leases(self.engine, mine, table.c.leased_until >= func.now())
-        taken = await self._leases(worker) < before
+        taken = not before or await self._leases(worker) < before
         return not valid and (taken or self._all_delivered())
 
     async def _leases(self, worker: Worker) -> int:

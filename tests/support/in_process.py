@@ -1,5 +1,6 @@
 """The command `postroom` in this process: for what it says, which takes no process of its own."""
 
+import gc
 import logging
 import os
 import sys
@@ -40,6 +41,7 @@ class InProcess:
 
     def __call__(self, *words: str, **environment: str) -> Ended:
         """Run `postroom` with these words, and these variables."""
+        gc.collect()  # or what an earlier test left behind would be in this command's log
         with own_logging():
             result = CliRunner().invoke(app, words, env=environment)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
