@@ -37,6 +37,7 @@ from postroom.errors import ConnectionLostError
 from postroom.publishers.base import DELIVERED, Outcome, Refused
 from postroom.record import ClaimedRecord
 from postroom.relay import delivery
+from postroom.relay.relay import OPEN_WITHIN
 from postroom.testing import FakeClock, RecordingPublisher
 from tests.support.shop import Base, outbox
 from tests.support.waiting import PATIENCE, eventually, happens
@@ -350,6 +351,23 @@ async def test_a_relay_whose_way_out_is_away_at_the_start_waits_for_it(
         way.shut = None
         clock.advance(LONGEST_PAUSE)
         await published(sessions)
+
+
+async def test_a_relay_that_is_stopped_while_its_publisher_opens_does_not_wait_for_it(
+    engine: AsyncEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Mute(Way):
+        async def open(self) -> None:
+            await super().open()
+            await self.door.wait()
+
+    way = Mute()
+    async with OutboxRelay(outbox, engine, way).running() as relay:
+        await eventually(lambda: way.opened)
+        async with asyncio.timeout(OPEN_WITHIN / 2):
+            await relay.stop()
+    assert relay.health.status == HealthStatus.STOPPED
+    assert "did not open" not in caplog.text
 
 
 async def test_a_way_out_that_is_set_up_wrongly_ends_the_start(engine: AsyncEngine) -> None:

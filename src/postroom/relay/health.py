@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from postroom.publishers.base import WaitingRoute
+from postroom.publishers.base import Publisher, ReportsWaitingRoutes, WaitingRoute
 from postroom.store.base import Attempt, HeldRecord, Unattended, Verdict
 
 logger = logging.getLogger("postroom.relay")
@@ -16,6 +16,8 @@ ALL_REFUSED = 3
 """A route counts as refused after so many refusals of its event type without a delivery ..."""
 REFUSED_FOR = 5.0
 """... in so many seconds at least."""
+Problem = tuple[str, float]
+"""What keeps a relay from delivering, and for how many seconds it has."""
 REMEMBERED = 300.0
 """Seconds for which a refusal is held against its route."""
 
@@ -94,7 +96,7 @@ class Tally:
             if each.worker not in before:
                 logger.warning("postroom: waits for %s", each)
 
-    def problem(self, now: float) -> tuple[str, float] | None:
+    def problem(self, now: float) -> Problem | None:
         """Return what keeps records from being delivered, and for how many seconds."""
         for text, since in self.unattended.values():
             return text, now - since
@@ -118,6 +120,19 @@ class Tally:
             counts = (after - earlier for after, earlier in zip(done, before, strict=True))
             logger.info(text, *counts, now - since, self.oldest)
         self.oldest = 0.0
+
+
+def health_of(
+    outages: Iterable[Problem | None], publisher: Publisher, tally: Tally, now: float
+) -> Health:
+    """Return the health of a relay that runs: its first problem, and the routes that wait."""
+    reports = publisher if isinstance(publisher, ReportsWaitingRoutes) else None
+    waiting = () if reports is None else tuple(reports.waiting_routes())
+    routes = ((str(each), each.seconds) for each in waiting if each.seconds >= REFUSED_FOR)
+    for reason, seconds in filter(None, (*outages, *routes, tally.problem(now))):
+        degraded = HealthStatus.DEGRADED
+        return Health(status=degraded, reason=reason, seconds=seconds, waiting_routes=waiting)
+    return Health(status=HealthStatus.OK, waiting_routes=waiting)
 
 
 def log_attempt(attempt: Attempt) -> None:

@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Coroutine, Set
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any, Self
 
@@ -21,11 +21,10 @@ from postroom.publishers.base import (
     Outage,
     Publisher,
     ReportsOutages,
-    ReportsWaitingRoutes,
     UsesOutbox,
 )
 from postroom.relay.cleaner import clean, clean_regularly
-from postroom.relay.health import REFUSED_FOR, Health, HealthStatus, Tally
+from postroom.relay.health import Health, HealthStatus, Tally, health_of
 from postroom.relay.heartbeat import beat
 from postroom.relay.loop import Loop
 from postroom.relay.retry import RetrySchedule
@@ -99,6 +98,8 @@ class OutboxRelay:
         self._tally = Tally()
         self._loop: Loop | None = None
         self._failure: str | None = None
+        self._opening: asyncio.Timeout | None = None
+        """How long the publisher may take to open; `stop` ends it."""
 
     @property
     def health(self) -> Health:
@@ -106,18 +107,8 @@ class OutboxRelay:
         loop = self._loop
         if loop is None:
             return Health(status=HealthStatus.STOPPED, reason=self._failure)
-        reports = self.publisher if isinstance(self.publisher, ReportsWaitingRoutes) else None
-        waiting = () if reports is None else tuple(reports.waiting_routes())
-        problems = [
-            loop.database_breaker.outage,
-            loop.publisher_breaker.outage,
-            *((str(each), each.seconds) for each in waiting if each.seconds >= REFUSED_FOR),
-            loop.tally.problem(self._clock.monotonic()),
-        ]
-        for reason, seconds in filter(None, problems):
-            degraded = HealthStatus.DEGRADED
-            return Health(status=degraded, reason=reason, seconds=seconds, waiting_routes=waiting)
-        return Health(status=HealthStatus.OK, waiting_routes=waiting)
+        outages = loop.database_breaker.outage, loop.publisher_breaker.outage
+        return health_of(outages, self.publisher, loop.tally, self._clock.monotonic())
 
     @property
     def idle(self) -> bool:
@@ -183,6 +174,9 @@ class OutboxRelay:
         """Claim nothing more, finish what is in flight within the grace period, and end `run`."""
         if self._loop is not None:
             self._loop.stop()
+            if self._opening is not None:
+                with suppress(RuntimeError):  # it has ended
+                    self._opening.reschedule(0)
             await self._ended.wait()
 
     def wake(self, partitions: Set[int] | None = None) -> None:
@@ -257,14 +251,15 @@ class OutboxRelay:
         """Open the publisher, or note the outage. Raises ConfigurationError."""
         breaker = loop.publisher_breaker
         try:
-            async with asyncio.timeout(OPEN_WITHIN):
+            async with asyncio.timeout(OPEN_WITHIN) as self._opening:
                 await self.publisher.open()
         except OutageError as error:
             breaker.trip(str(error))
         except ConfigurationError:
             raise
         except TimeoutError:
-            breaker.trip(f"it did not open within {OPEN_WITHIN:.0f} s")
+            if not loop.stopping:
+                breaker.trip(f"it did not open within {OPEN_WITHIN:.0f} s")
         except Exception as error:
             logger.exception("postroom: the publisher cannot be opened")
             breaker.trip(error_text(error))
