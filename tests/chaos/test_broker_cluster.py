@@ -37,7 +37,7 @@ def cluster(_cluster: Cluster) -> Cluster:
     return _cluster
 
 
-@pytest.mark.requirement("C17", "E2")
+@pytest.mark.requirement("C17", "E2", "E15")
 async def test_a_node_that_is_killed_loses_nothing_and_deliveries_go_on_by_another(
     engine: AsyncEngine, cluster: Cluster
 ) -> None:
@@ -70,7 +70,7 @@ async def test_a_node_that_is_killed_loses_nothing_and_deliveries_go_on_by_anoth
     assert witness.sent_by_itself(Counter(each.record for each in arrived)) == []
 
 
-@pytest.mark.requirement("E2")
+@pytest.mark.requirement("E2", "E15")
 async def test_a_channel_that_rejects_after_the_loss_of_another_node_is_replaced(
     cluster: Cluster,
 ) -> None:

@@ -75,6 +75,7 @@ async def connected_to(cluster: Cluster) -> str:
     return str(connection.address)
 
 
+@pytest.mark.requirement("E15")
 async def test_a_host_that_is_mute_refuses_or_is_unknown_is_passed_over(rabbitmq_url: str) -> None:
     async with mute_server() as mute:
         with closed_port() as closed:
@@ -144,6 +145,7 @@ async def test_certificates_that_cannot_be_read_are_no_matter_of_a_host() -> Non
         await Cluster("amqps://a,b?cafile=/no/such/file").connect()
 
 
+@pytest.mark.requirement("E15")
 async def test_a_relay_delivers_by_the_next_host_when_the_one_in_use_is_lost(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str
 ) -> None:
