@@ -26,14 +26,15 @@ from postroom import (
     ClaimedRecord,
     Delivered,
     HandlersPublisher,
+    Outage,
     Outbox,
     OutboxRecord,
     OutboxRelay,
     Outcome,
     Publisher,
+    UsesOutbox,
     handles,
 )
-from postroom.publishers.base import Outage
 
 BATCH = 500
 KEYS = 1000
@@ -99,6 +100,11 @@ class Gauge:
         self._goal = 0
         self._going = asyncio.Event()
         self._reached = asyncio.Event()
+
+    def use(self, outbox: Outbox, engine: AsyncEngine) -> None:
+        """Pass the relay's outbox on, to a publisher that needs it."""
+        if isinstance(self._publisher, UsesOutbox):
+            self._publisher.use(outbox, engine)
 
     async def deliver(self, count: int) -> int:
         """Let a relay deliver so many more, or a few above, then make it wait; give how many."""

@@ -232,7 +232,8 @@ async def test_a_missing_permission_is_waited_for_until_it_is_given(
     async with relay.running():
         await save(engine, noted(name, 50, 0))
         await until(engine, all_delivered_by(clock))
-        forbid(user, own, shut, name)
+    forbid(user, own, shut, name)
+    async with relay.running():  # anew: RabbitMQ remembers the permissions of a busy channel
         await save_notes(engine, name)
         await waits(engine, relay, clock, reason)
         assert len(relay.health.waiting_routes) == 1

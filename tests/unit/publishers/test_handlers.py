@@ -415,4 +415,6 @@ def test_options_that_contradict_each_other_are_refused(
 
 async def test_a_publisher_without_an_outbox_says_so() -> None:
     with pytest.raises(ConfigurationError, match="needs the outbox"):
+        await HandlersPublisher().open()
+    with pytest.raises(ConfigurationError, match="needs the outbox"):
         await HandlersPublisher().publish([claimed(order())])

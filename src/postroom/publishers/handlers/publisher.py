@@ -83,7 +83,8 @@ class HandlersPublisher:
         self._receipts = HandlerReceipts(Receipts(outbox.tables.inbox), engine)
 
     async def open(self) -> None:
-        """Do nothing: there is nothing to connect to."""
+        """Connect to nothing. Raises ConfigurationError if it was not given an outbox."""
+        self._parts()
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
         """Run the handlers of each record; it is delivered when all of them have succeeded."""
