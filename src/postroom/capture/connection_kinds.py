@@ -89,7 +89,7 @@ def _kind(connection: Any) -> Kind:
 def _check_transaction(connection: Any, kind: Kind) -> None:
     if kind is Kind.ASYNCPG:
         alone = not connection.is_in_transaction()
-    else:  # psycopg begins one by itself, unless it is told to commit each statement
+    else:  # psycopg begins a transaction with the first statement, except in autocommit
         alone = connection.autocommit and connection.info.transaction_status.name == "IDLE"
     if alone:
         block = "with" if kind is Kind.PSYCOPG else "async with"

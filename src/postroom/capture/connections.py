@@ -13,7 +13,6 @@ from postroom.capture.connection_kinds import Kind, async_kind, check_commits_la
 from postroom.capture.insertion import RecordInsertion
 from postroom.capture.outboxes import CaptureSettings
 from postroom.capture.repeats import check_once
-from postroom.events.description import Description
 from postroom.events.event import Event
 from postroom.record import OutboxRecord
 
@@ -34,11 +33,7 @@ class ConnectionCapture:
     async def save(self, connection: Any, events: Iterable[Event]) -> None:
         """Save events over an async connection."""
         kind = async_kind(connection)
-        descriptions = describe_all(events, self._settings)
-        if kind is Kind.SESSION:
-            capture(connection, descriptions, self._settings)
-            return
-        records = self._records(descriptions)
+        records = self._to_insert(connection, kind, events)
         match kind:
             case _ if not records:
                 return
@@ -54,11 +49,7 @@ class ConnectionCapture:
     def save_sync(self, connection: Any, events: Iterable[Event]) -> None:
         """Save events over a connection that is not async."""
         kind = sync_kind(connection)
-        descriptions = describe_all(events, self._settings)
-        if kind is Kind.SESSION:
-            capture(connection, descriptions, self._settings)
-            return
-        records = self._records(descriptions)
+        records = self._to_insert(connection, kind, events)
         match kind:
             case _ if not records:
                 return
@@ -70,7 +61,14 @@ class ConnectionCapture:
             case _:
                 self._execute(connection, records)
 
-    def _records(self, descriptions: Sequence[Description]) -> list[OutboxRecord]:
+    def _to_insert(
+        self, connection: Any, kind: Kind, events: Iterable[Event]
+    ) -> list[OutboxRecord]:
+        """Return the records to insert. Into a session they are added: none is left to insert."""
+        descriptions = describe_all(events, self._settings)
+        if kind is Kind.SESSION:
+            capture(connection, descriptions, self._settings)
+            return []
         check_once(descriptions)
         return make_records(descriptions, self._settings)
 

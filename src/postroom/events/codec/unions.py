@@ -1,6 +1,6 @@
-"""Unions: an arm is known by its type on the way out, and by its shape in JSON on the way back.
+"""Unions: encoding chooses an arm by the type of the value, decoding by the shape of the JSON.
 
-Dataclasses have one shape. They are told apart by a tag: a field of Literal type.
+Dataclasses have one shape. A tag distinguishes them: a field of Literal type.
 """
 
 from collections.abc import Hashable
