@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
 from postroom.capture.outboxes import CaptureSettings
-from postroom.capture.repeats import CapturedIds
+from postroom.capture.repeats import note_captured, refuse_repeats
 from postroom.errors import CaptureError
 from postroom.events.codec import Unfit, check_json
 from postroom.events.delayed import undelayed
@@ -25,11 +25,10 @@ def capture(
     It never flushes, commits or talks to anybody.
     """
     sync = _sync_session(session)
-    captured = CapturedIds.of(sync)
-    captured.check(sync, descriptions, settings.record)
+    refuse_repeats(sync, descriptions, settings.record)
     records = make_records(descriptions, settings)
     sync.add_all(records)
-    captured.add(sync, records)
+    note_captured(sync, records)
     return records
 
 
@@ -55,7 +54,7 @@ def describe_all(events: Iterable[Event], settings: CaptureSettings) -> list[Des
 
 
 def _sync_session(session: Any) -> Session:
-    if isinstance(session, scoped_session | async_scoped_session):
+    if isinstance(session, (scoped_session, async_scoped_session)):
         session = session()
     sync: Session = session.sync_session if isinstance(session, AsyncSession) else session
     return sync

@@ -1,7 +1,8 @@
 """Which events a session's transactions have captured: an event goes into an outbox once."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import event
 from sqlalchemy.orm import Session, SessionTransaction
@@ -10,57 +11,42 @@ from postroom.errors import CaptureError
 from postroom.events.description import Description
 from postroom.record import OutboxRecord
 
-KEY = "postroom.captured_ids"
-"""Where the `info` of a session keeps its `CapturedIds`."""
-
 CapturedId = tuple[type[OutboxRecord], UUID]
 
+# Weak: a transaction and its session refer to each other, and such a circle is freed late.
+_captured: WeakKeyDictionary[SessionTransaction, set[CapturedId]] = WeakKeyDictionary()
 
-class CapturedIds:
-    """The ids that each open transaction of a session has captured."""
 
-    def __init__(self) -> None:
-        self._of: dict[SessionTransaction, set[CapturedId]] = {}
-        self._listening = False
+def refuse_repeats(
+    session: Session, descriptions: Sequence[Description], record: type[OutboxRecord]
+) -> None:
+    """Refuse an event that this transaction, or one around it, has captured."""
+    if len(descriptions) > 1:
+        check_once(descriptions)
+    transaction = _current(session)
+    while transaction is not None:
+        ids = _captured.get(transaction, ())
+        for description in descriptions if ids else ():
+            if (record, description.event_id) in ids:
+                raise _repeated(description)
+        transaction = transaction.parent
 
-    @classmethod
-    def of(cls, session: Session) -> "CapturedIds":
-        """Give those of a session."""
-        known: CapturedIds | None = session.info.get(KEY)
-        if known is None:
-            known = session.info[KEY] = cls()
-        return known
 
-    def check(
-        self, session: Session, descriptions: Sequence[Description], record: type[OutboxRecord]
-    ) -> None:
-        """Refuse an event that this transaction, or one around it, has captured."""
-        if len(descriptions) > 1:
-            check_once(descriptions)
-        if not self._of:
-            return
-        # What a transaction captured is forgotten when it has ended: here at the latest.
-        self._of = {each: self._of[each] for each in _open(session) if each in self._of}
-        for ids in self._of.values():
-            for description in descriptions:
-                if (record, description.event_id) in ids:
-                    raise _repeated(description)
+def note_captured(session: Session, records: Iterable[OutboxRecord]) -> None:
+    """Note what the current transaction has captured."""
+    current = _current(session)
+    if current is None:
+        return  # there were no records
+    _captured.setdefault(current, set()).update([(type(each), each.id) for each in records])
+    if current.nested and not event.contains(session, "after_commit", _released):
+        event.listen(session, "after_commit", _released)
 
-    def add(self, session: Session, records: Iterable[OutboxRecord]) -> None:
-        """Note what the current transaction has captured."""
-        current = next(_open(session), None)
-        if current is None:
-            return  # there were no records
-        self._of.setdefault(current, set()).update([(type(each), each.id) for each in records])
-        if current.nested and not self._listening:
-            self._listening = True
-            event.listen(session, "after_commit", self._released)
 
-    def _released(self, session: Session) -> None:
-        """Pass what a savepoint captured on to the transaction around it."""
-        current = next(_open(session), None)
-        if current is not None and current.nested and current.parent is not None:
-            self._of.setdefault(current.parent, set()).update(self._of.pop(current, ()))
+def _released(session: Session) -> None:
+    """Pass what a savepoint captured on to the transaction around it."""
+    current = _current(session)
+    if current is not None and current.nested and current.parent is not None:
+        _captured.setdefault(current.parent, set()).update(_captured.pop(current, ()))
 
 
 def check_once(descriptions: Iterable[Description]) -> None:
@@ -80,9 +66,6 @@ def _repeated(description: Description) -> CaptureError:
     )
 
 
-def _open(session: Session) -> Iterator[SessionTransaction]:
-    """Give the savepoint that a session is in, those around it, and the transaction."""
-    current = session.get_nested_transaction() or session.get_transaction()
-    while current is not None:
-        yield current
-        current = current.parent
+def _current(session: Session) -> SessionTransaction | None:
+    """Give the savepoint that a session is in, or else its transaction."""
+    return session.get_nested_transaction() or session.get_transaction()

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker
@@ -81,24 +80,20 @@ class CapturingSession(Session):
 
     def close(self) -> None:
         """Close as ever; what was not committed is not meant to be saved."""
-        with self._postroom_end():
-            super().close()
+        self._postroom_end(super().close)
 
     def reset(self) -> None:
         """Reset as ever."""
-        with self._postroom_end():
-            super().reset()
+        self._postroom_end(super().reset)
 
     def invalidate(self) -> None:
         """Invalidate as ever."""
-        with self._postroom_end():
-            super().invalidate()
+        self._postroom_end(super().invalidate)
 
-    @contextmanager
-    def _postroom_end(self) -> Iterator[None]:
+    def _postroom_end(self, end: Callable[[], None]) -> None:
         self._postroom_closing = True
         try:
-            yield
+            end()
         finally:
             self._postroom_closing = False
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
-from weakref import WeakSet
+from weakref import ref
 
 from sqlalchemy.orm import Session, SessionTransaction
 from sqlalchemy.orm.attributes import instance_state
@@ -36,7 +36,7 @@ class Tracker:
     _noted: dict[int, AggregateRoot] = field(default_factory=dict)  # by id(): some cannot be hashed
     _captured: dict[SessionTransaction, list[Captured]] = field(default_factory=dict)
     _committed: set[SessionTransaction] = field(default_factory=set)
-    _ended: WeakSet[SessionTransaction] = field(default_factory=WeakSet)
+    _last_ended: ref[SessionTransaction] | None = None
 
     def note(self, aggregate: AggregateRoot) -> None:
         """Hold on to an aggregate with events until they are captured.
@@ -50,11 +50,13 @@ class Tracker:
 
     def waiting(self, session: Session) -> list[Raised]:
         """Give what the session's aggregates have raised, in order of raising."""
+        if not self._noted:
+            return []  # at most of the moments that a session is looked at
         raised = [
             Raised(number, event, aggregate)
             for aggregate in self._noted.values()
             if instance_state(aggregate).session is session
-            for number, event in aggregate._raised()
+            for number, event in aggregate._by_id().values()
         ]
         return sorted(raised, key=attrgetter("number"))
 
@@ -74,9 +76,9 @@ class Tracker:
         """Settle what a transaction captured: pass it on, forget it, or give it back."""
         if not transaction.nested and transaction.parent is not None:
             return  # a flush, not a transaction
-        if transaction in self._ended:
+        if self._last_ended is not None and self._last_ended() is transaction:
             return  # a class of sessions and a subclass of it are both listened to
-        self._ended.add(transaction)
+        self._last_ended = ref(transaction)
         captured = self._captured.pop(transaction, [])
         if transaction not in self._committed:
             self._give_back(session, captured, nested=transaction.nested)

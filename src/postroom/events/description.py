@@ -51,12 +51,11 @@ def describe(event: Event) -> Description:
     try:
         payload = encode_event(event)  # first: its errors name a field of the event
         kind = _own_kind(event) if isinstance(event, UntypedEvent) else _kind(type(event))
-        aggregate_type = kind.aggregate_type or getattr(event, "aggregate_type", None)
         return Description(
             event_id=_required(event, "event_id", UUID),
             event_type=kind.event_type,
             event_version=kind.event_version,
-            aggregate_type=type_text(aggregate_type),
+            aggregate_type=kind.aggregate_type or type_text(getattr(event, "aggregate_type", None)),
             aggregate_id=_aggregate_id(event, kind.key),
             occurred_at=_moment("occurred_at", _required(event, "occurred_at", datetime)),
             payload=payload,
@@ -115,7 +114,7 @@ def _kind(event_class: type) -> Kind:
     return Kind(
         event_type=_name(event_type_of(event_class)),
         event_version=event_version_of(event_class),
-        aggregate_type=options.aggregate,
+        aggregate_type=type_text(options.aggregate),
         key=options.key or "aggregate_id",
     )
 
