@@ -10,7 +10,8 @@ import asyncpg
 from sqlalchemy import make_url
 
 from postroom.database.asyncpg import AsyncpgTransactions
-from tests.support.proxy import HOST, How, Link, Proxy
+from tests.support.listening import HOST
+from tests.support.proxy import How, Link, Proxy
 
 PREPARED = re.compile(rb"__asyncpg_stmt_\w+__")
 

@@ -7,7 +7,7 @@ import threading
 import time
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +20,8 @@ from sqlalchemy.orm import Session
 from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay, UntypedEvent
 from postroom.wakeup.notifier import PAUSE, Notifier
 from tests.support.command import ROOT
-from tests.support.proxy import HOST, How, Proxy
+from tests.support.listening import serving
+from tests.support.proxy import How, Proxy
 from tests.support.waiting import PATIENCE, eventually
 
 TABLE = "notified"
@@ -127,18 +128,16 @@ class Line:
     def __init__(self, url: URL) -> None:
         self.proxy = Proxy(url.port or 5432)
         self.url = url
-        self._server: asyncio.Server | None = None
+        self._port = 0
+        self._open = AsyncExitStack()
 
     async def mend(self) -> None:
-        port = self.url.port if self._server is not None else 0
-        self._server = await asyncio.start_server(self.proxy.serve, HOST, port)
-        self.url = self.url.set(port=self._server.sockets[0].getsockname()[1])
+        self._port = await self._open.enter_async_context(serving(self.proxy.serve, self._port))
+        self.url = self.url.set(port=self._port)
 
     async def cut(self) -> None:
-        assert self._server is not None
-        self._server.close()
         self.proxy.suffer(How.RST)
-        await self._server.wait_closed()
+        await self._open.aclose()
 
 
 @asynccontextmanager

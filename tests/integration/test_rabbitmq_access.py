@@ -15,6 +15,7 @@ from postroom.errors import OutageError
 from postroom.publishers.rabbitmq import RabbitMQPublisher, Route
 from postroom.testing import FakeClock
 from tests.support.broker import Broker
+from tests.support.listening import serving
 from tests.support.rabbitmq import User, temporary_user
 from tests.support.rows import all_delivered, all_delivered_by, rows, save, until
 from tests.support.shop import outbox
@@ -109,11 +110,8 @@ async def stranger(greeting: bytes, *, stays: bool = True) -> AsyncIterator[str]
         writer.write(greeting)
         while stays and await reader.read(1024):
             pass
-        writer.close()
 
-    server = await asyncio.start_server(meet, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with server:
+    async with serving(meet) as port:
         yield f"amqp://me:{SECRET}@127.0.0.1:{port}/v"
 
 

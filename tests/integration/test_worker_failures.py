@@ -19,7 +19,7 @@ from tests.integration.conftest import SECRET
 from tests.support.broker import Broker
 from tests.support.command import SCRIPT, Commands
 from tests.support.in_process import InProcess
-from tests.support.proxy import HOST
+from tests.support.listening import HOST
 
 USAGE, DATABASE, SCHEMA, BROKER = 2, 3, 4, 5
 HIDE = """

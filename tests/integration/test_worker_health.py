@@ -15,7 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from postroom import UntypedEvent
 from tests.support.broker import Broker
 from tests.support.command import ROOT, Command, Commands
-from tests.support.proxy import HOST, Proxy
+from tests.support.listening import HOST, serving
+from tests.support.proxy import Proxy
 from tests.support.rows import all_delivered, save, until
 from tests.support.waiting import PATIENCE, eventually
 
@@ -146,12 +147,7 @@ async def test_it_can_wait_for_a_broker_that_comes_later(
     worker = postroom("worker", *words, "--wait")
     await worker.says(f"cannot reach RabbitMQ at {HOST}:{port}")
     proxy = Proxy(make_url(rabbitmq_url).port or 5672)
-    server = await asyncio.start_server(proxy.serve, HOST, port)
-    try:
+    async with serving(proxy.serve, port):
         assert len(await broker.consume(queue, 1)) == 1
         assert await worker.stop() == 0
-    finally:
-        server.close()
-        proxy.close()
-        await server.wait_closed()
     await until(engine, all_delivered)

@@ -8,7 +8,8 @@ from typing import Any
 from pamqp import commands, frame, header, heartbeat
 from pamqp.base import Frame
 
-HOST = "127.0.0.1"
+from tests.support.listening import HOST, serving
+
 ANSWERS: dict[type[Any], Callable[[], Frame]] = {
     header.ProtocolHeader: lambda: commands.Connection.Start(
         0, 9, {"product": "fake", "version": "0"}, "PLAIN", "en_US"
@@ -74,7 +75,6 @@ class FakeBroker:
             pass  # the client has gone
         finally:
             self.clients -= 1
-            writer.close()
 
     def _replies(self, channel: int, received: Any, tags: dict[int, int]) -> Sequence[Reply]:
         if isinstance(received, commands.Channel.Open):
@@ -116,20 +116,5 @@ async def fake_broker(
 ) -> AsyncIterator[FakeBroker]:
     """Have one listen on a port of this machine."""
     broker = FakeBroker(script, instead or {})
-    tasks: set[asyncio.Task[None]] = set()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(broker.serve(reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    server = await asyncio.start_server(accept, HOST, 0)
-    broker.port = server.sockets[0].getsockname()[1]
-    try:
+    async with serving(broker.serve) as broker.port:
         yield broker
-    finally:
-        server.close()
-        for task in tuple(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await server.wait_closed()

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
-HOST = "127.0.0.1"
+from tests.support.listening import HOST, serving
+
 CHUNK = 64 * 1024
 RESET = struct.pack("ii", 1, 0)
 """For SO_LINGER: closing sends RST."""
@@ -170,19 +171,8 @@ async def proxy_to(
     proxy = Proxy(port)
     proxy.faults.extend(faults)
     prepare(proxy)
-    tasks: set[asyncio.Task[None]] = set()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(proxy.serve(reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    server = await asyncio.start_server(accept, HOST, 0)
-    proxy.port = server.sockets[0].getsockname()[1]
-    try:
-        yield proxy
-    finally:
-        server.close()
-        proxy.close()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await server.wait_closed()
+    async with serving(proxy.serve) as proxy.port:
+        try:
+            yield proxy
+        finally:
+            proxy.close()

@@ -12,7 +12,8 @@ from examples.family.tests.mailbox import Mailbox
 from examples.family.tests.users import INVITE, Someone, address
 from tests.support.broker import Broker
 from tests.support.command import Commands
-from tests.support.proxy import HOST, Fault, How, Proxy, proxy_to
+from tests.support.listening import HOST
+from tests.support.proxy import Fault, How, Proxy, proxy_to
 from tests.support.server import serve
 from tests.support.waiting import eventually
 

@@ -10,7 +10,8 @@ from examples.messaging.tests.arrivals import Arrivals
 from examples.messaging.tests.conftest import FACTORY, account_at, start_worker
 from examples.messaging.tests.database import Database
 from tests.support.command import Commands
-from tests.support.proxy import HOST, Fault, How, Proxy, proxy_to
+from tests.support.listening import HOST
+from tests.support.proxy import Fault, How, Proxy, proxy_to
 from tests.support.server import serve
 from tests.support.waiting import eventually
 
