@@ -93,6 +93,7 @@ def test_two_outboxes_are_mapped_in_one_registry() -> None:
     assert {mapper.class_ for mapper in mapping.mappers} == {first.record, second.record}
 
 
+@pytest.mark.no_cover
 def test_a_hundred_outboxes_come_and_go() -> None:
     outboxes = weakref.WeakSet[Outbox]()
     classes = weakref.WeakSet[type]()

@@ -124,6 +124,7 @@ def test_two_outboxes_take_the_same_event(session: Session) -> None:
     assert count(session) == 1
 
 
+@pytest.mark.no_cover
 def test_very_many_calls_in_one_transaction_cost_the_same_each(session: Session) -> None:
     """A check against all that was captured, copied each time, would take minutes."""
     for _ in range(20_000):

@@ -104,6 +104,7 @@ async def test_no_events_are_no_statement(place: Place) -> None:
     assert await names(engine) == []
 
 
+@pytest.mark.no_cover
 async def test_thousands_of_events_keep_their_order(place: Place) -> None:
     kind, engine, url = place
     async with kind(url) as transaction:
