@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async
 from sqlalchemy.orm import Session, sessionmaker
 
 from tests.support.command import Commands, commands_in
+from tests.support.commit_order import relaxed
 from tests.support.in_process import InProcess, in_process
 from tests.support.shop import Base, outbox
 
@@ -47,6 +48,16 @@ async def engine(sync_engine: Engine, postgres_url: str) -> AsyncIterator[AsyncE
     engine = create_async_engine(postgres_url)
     yield engine
     await engine.dispose()
+
+
+@pytest.fixture
+async def relaxed_tables(engine: AsyncEngine) -> AsyncIterator[None]:
+    """The tables of an outbox that does not lock."""
+    async with engine.begin() as connection:
+        await connection.run_sync(relaxed.metadata.create_all)
+    yield
+    async with engine.begin() as connection:
+        await connection.run_sync(relaxed.metadata.drop_all)
 
 
 @pytest.fixture

@@ -1,64 +1,30 @@
 """Positions in the order of commits, per key, however many write at once."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, MetaData, Table, bindparam, event, insert, select, text
+from sqlalchemy import Engine, Table, bindparam, event, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session
 
 from postroom import Outbox, OutboxRecord, UntypedEvent
 from postroom.capture.commit_order import STRIPES
 from postroom.identity import uuid7
+from tests.support.commit_order import relaxed, something, wait_until_blocked
 from tests.support.shop import outbox
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
 
 HELD = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
 
 
-class RelaxedRecord(OutboxRecord):
-    """Of an outbox that does not lock."""
-
-
-relaxed = Outbox(MetaData(), table="relaxed", ordering="relaxed", record=RelaxedRecord)
-
-
-def something(key: object, **payload: object) -> UntypedEvent:
-    return UntypedEvent(
-        event_type="something.happened",
-        aggregate_type="thing",
-        aggregate_id=str(key),
-        payload=payload,
-    )
-
-
-@pytest.fixture
-async def relaxed_tables(engine: AsyncEngine) -> AsyncIterator[None]:
-    async with engine.begin() as connection:
-        await connection.run_sync(relaxed.metadata.create_all)
-    yield
-    async with engine.begin() as connection:
-        await connection.run_sync(relaxed.metadata.drop_all)
-
-
 async def save(session: AsyncSession, into: Outbox, *events: UntypedEvent) -> None:
     await into.dispatcher(session).dispatch(events)
     await session.flush()
-
-
-async def wait_until_blocked(engine: AsyncEngine) -> None:
-    blocked = text(
-        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    )
-    async with engine.connect() as connection:
-        await eventually(lambda: connection.scalar(blocked), "somebody waits for the lock")
 
 
 async def names_in_order(engine: AsyncEngine, table: Table) -> list[str]:

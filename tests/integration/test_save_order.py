@@ -1,26 +1,22 @@
 """Positions in the order of commits, per key, with writers of every kind at once."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from itertools import cycle, pairwise, product
 from typing import Any
 
 import pytest
-from sqlalchemy import MetaData, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom import Outbox, OutboxRecord, UntypedEvent
+from postroom import UntypedEvent
+from tests.support.commit_order import relaxed, something, wait_until_blocked
 from tests.support.connections import KINDS, WITHOUT_ORM, Kind, async_core, raw_asyncpg
 from tests.support.rows import rows
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.requirement("E13")]
 
-BLOCKED = text(
-    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-)
 # The first writer of a pair, and the second.
 PAIRS = [
     *product(("Session",), WITHOUT_ORM),
@@ -28,31 +24,6 @@ PAIRS = [
     ("asyncpg", "psycopg"),
     ("psycopg-async", "Connection"),
 ]
-
-
-class RelaxedSaveRecord(OutboxRecord):
-    """Of an outbox that does not lock."""
-
-
-relaxed = Outbox(MetaData(), table="relaxed_save", ordering="relaxed", record=RelaxedSaveRecord)
-
-
-@pytest.fixture
-async def relaxed_tables(engine: AsyncEngine) -> AsyncIterator[None]:
-    async with engine.begin() as connection:
-        await connection.run_sync(relaxed.metadata.create_all)
-    yield
-    async with engine.begin() as connection:
-        await connection.run_sync(relaxed.metadata.drop_all)
-
-
-def something(key: object, name: str = "") -> UntypedEvent:
-    return UntypedEvent(
-        event_type="something.happened",
-        aggregate_type="thing",
-        aggregate_id=str(key),
-        payload={"name": name},
-    )
 
 
 async def names(engine: AsyncEngine) -> list[str]:
@@ -65,8 +36,7 @@ async def commit(kind: Kind, url: str, *events: UntypedEvent) -> None:
 
 
 async def let_a_second_wait(engine: AsyncEngine, writing: asyncio.Task[None]) -> None:
-    async with engine.connect() as connection:
-        await eventually(lambda: connection.scalar(BLOCKED), "the second waits for the first")
+    await wait_until_blocked(engine)
     assert not writing.done()
 
 
@@ -75,8 +45,10 @@ async def test_a_second_writer_of_a_key_waits_for_the_first_to_commit(
     engine: AsyncEngine, postgres_url: str, first: str, second: str
 ) -> None:
     async with KINDS[first](postgres_url) as transaction:
-        await transaction.save(something(1, "first"), something(2, "other"))
-        waiting = asyncio.create_task(commit(KINDS[second], postgres_url, something(1, "second")))
+        await transaction.save(something(1, name="first"), something(2, name="other"))
+        waiting = asyncio.create_task(
+            commit(KINDS[second], postgres_url, something(1, name="second"))
+        )
         await let_a_second_wait(engine, waiting)
     await asyncio.wait_for(waiting, PATIENCE)
     assert await names(engine) == ["first", "other", "second"]
@@ -89,10 +61,10 @@ async def test_a_savepoint_rolled_back_does_not_lose_the_lock(
     async with KINDS[kind](postgres_url) as transaction:
         with suppress(ZeroDivisionError):
             async with transaction.savepoint():
-                await transaction.save(something(1, "undone"))
+                await transaction.save(something(1, name="undone"))
                 raise ZeroDivisionError
-        await transaction.save(something(1, "first"))
-        waiting = asyncio.create_task(commit(async_core, postgres_url, something(1, "second")))
+        await transaction.save(something(1, name="first"))
+        waiting = asyncio.create_task(commit(async_core, postgres_url, something(1, name="second")))
         await let_a_second_wait(engine, waiting)
     await asyncio.wait_for(waiting, PATIENCE)
     assert await names(engine) == ["first", "second"]
@@ -103,8 +75,10 @@ async def test_writers_of_other_keys_and_of_none_do_not_wait(
 ) -> None:
     keyless = UntypedEvent(event_type="x", payload={"name": "keyless"})
     async with raw_asyncpg(postgres_url) as transaction:
-        await transaction.save(something(1, "last"), UntypedEvent(event_type="x", payload={}))
-        await asyncio.wait_for(commit(async_core, postgres_url, something(2, "other")), PATIENCE)
+        await transaction.save(something(1, name="last"), UntypedEvent(event_type="x", payload={}))
+        await asyncio.wait_for(
+            commit(async_core, postgres_url, something(2, name="other")), PATIENCE
+        )
         await asyncio.wait_for(commit(async_core, postgres_url, keyless), PATIENCE)
         assert await names(engine) == ["other", "keyless"]
 
@@ -179,5 +153,5 @@ async def test_twenty_thousand_keys_are_saved_in_one_statement(
     engine: AsyncEngine, postgres_url: str
 ) -> None:
     async with raw_asyncpg(postgres_url) as transaction:
-        await transaction.save(*(something(key, str(key)) for key in range(20_000)))
+        await transaction.save(*(something(key, name=str(key)) for key in range(20_000)))
     assert await names(engine) == [str(key) for key in range(20_000)]

@@ -54,13 +54,18 @@ def sync_kind(connection: object) -> Kind:
     return kind
 
 
+def is_autocommit(connection: Connection) -> bool:
+    """Tell whether a connection of SQLAlchemy commits each statement by itself."""
+    chosen = connection.get_execution_options().get("isolation_level")
+    # A private name, and the only place where create_engine(isolation_level=…) is kept.
+    level = chosen or getattr(connection.dialect, "_on_connect_isolation_level", None)
+    driver = connection.connection.dbapi_connection  # PostgreSQL's have an attribute for it
+    return level == "AUTOCOMMIT" or getattr(driver, "autocommit", None) is True
+
+
 def check_commits_later(connection: Connection) -> None:
     """Refuse a connection of SQLAlchemy that commits each statement by itself."""
-    chosen = connection.get_execution_options().get("isolation_level")
-    # Of create_engine(isolation_level=…). PostgreSQL's drivers have an attribute besides.
-    level = chosen or getattr(connection.dialect, "_on_connect_isolation_level", None)
-    driver = connection.connection.dbapi_connection
-    if level == "AUTOCOMMIT" or getattr(driver, "autocommit", None) is True:
+    if is_autocommit(connection):
         raise CaptureError(
             "cannot save events over a connection with isolation level AUTOCOMMIT: they would be"
             " committed without your data. Use a connection with another isolation level."

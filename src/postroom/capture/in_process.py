@@ -29,9 +29,8 @@ class InProcessEventDispatcher:
 
     async def dispatch(self, events: Iterable[Event]) -> None:
         """Run the handlers of each event, concurrently; one event after the other."""
-        for event in map(
-            undelayed, event_list(events)
-        ):  # what is to wait needs an outbox to wait in
+        # What is to wait needs an outbox to wait in.
+        for event in map(undelayed, event_list(events)):
             await all_of(self._attempt(call) for call in self._calls(event))
 
     def _calls(self, event: Event) -> Iterable[Call]:

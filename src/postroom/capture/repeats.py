@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import event
 from sqlalchemy.orm import Session, SessionTransaction
 
+from postroom.capture.tracker import open_transaction
 from postroom.errors import CaptureError
 from postroom.events.description import Description
 from postroom.record import OutboxRecord
@@ -23,7 +24,7 @@ def refuse_repeats(
     """Refuse an event that this transaction, or one around it, has captured."""
     if len(descriptions) > 1:
         check_once(descriptions)
-    transaction = _current(session)
+    transaction = open_transaction(session)
     while transaction is not None:
         ids = _captured.get(transaction, ())
         for description in descriptions if ids else ():
@@ -34,7 +35,7 @@ def refuse_repeats(
 
 def note_captured(session: Session, records: Iterable[OutboxRecord]) -> None:
     """Note what the current transaction has captured."""
-    current = _current(session)
+    current = open_transaction(session)
     if current is None:
         return  # there were no records
     _captured.setdefault(current, set()).update([(type(each), each.id) for each in records])
@@ -44,7 +45,7 @@ def note_captured(session: Session, records: Iterable[OutboxRecord]) -> None:
 
 def _released(session: Session) -> None:
     """Pass what a savepoint captured on to the transaction around it."""
-    current = _current(session)
+    current = open_transaction(session)
     if current is not None and current.nested and current.parent is not None:
         _captured.setdefault(current.parent, set()).update(_captured.pop(current, ()))
 
@@ -64,8 +65,3 @@ def _repeated(description: Description) -> CaptureError:
         f" {description.event_id} already. Raise, emit, dispatch or save an event once and in one"
         " way, and make a new one each time that something happens."
     )
-
-
-def _current(session: Session) -> SessionTransaction | None:
-    """Give the savepoint that a session is in, or else its transaction."""
-    return session.get_nested_transaction() or session.get_transaction()

@@ -121,6 +121,10 @@ def tracker_of(session: Session) -> Tracker:
 
 
 def current_transaction(session: Session) -> SessionTransaction:
-    """Give the savepoint a session is in, or else its transaction."""
-    nested = session.get_nested_transaction()
-    return nested or session.get_transaction() or session.begin()
+    """Give the savepoint a session is in, or else its transaction, which begins if need be."""
+    return open_transaction(session) or session.begin()
+
+
+def open_transaction(session: Session) -> SessionTransaction | None:
+    """Give the savepoint a session is in, or else its transaction, if there is one."""
+    return session.get_nested_transaction() or session.get_transaction()

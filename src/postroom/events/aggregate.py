@@ -59,7 +59,8 @@ class AggregateRoot:
     @property
     def domain_events(self) -> tuple[Event, ...]:
         """The events raised and not yet saved, in order."""
-        return tuple(event for _, event in self._raised())
+        in_order = sorted(self._by_id().values(), key=itemgetter(0))
+        return tuple(event for _, event in in_order)
 
     def collect_events(self) -> list[Event]:
         """Return the events, in order, and clear them."""
@@ -70,9 +71,6 @@ class AggregateRoot:
     def clear_events(self) -> None:
         """Forget the events: they will not be saved."""
         self._by_id().clear()
-
-    def _raised(self) -> list[RaisedEvent]:
-        return sorted(self._by_id().values(), key=itemgetter(0))
 
     def _by_id(self) -> dict[UUID, RaisedEvent]:
         # In __dict__, because an ORM makes instances without calling __init__, and because an

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, event, insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session, SessionTransaction
 
+from postroom.capture.connection_kinds import is_autocommit
 from postroom.errors import ConfigurationError, OutageError, PostroomError, error_text
 from postroom.inbox.receipts import Receipts
 from postroom.record import ClaimedRecord
@@ -93,7 +94,7 @@ class SessionReceipt:
         return session.get_bind(clause=insert(self._inbox.table)).engine is connection.engine
 
     def _write(self, root: SessionTransaction, connection: Connection) -> None:
-        if _is_autocommit(connection):
+        if is_autocommit(connection):
             raise ConfigurationError(
                 "the session of a handler is in AUTOCOMMIT, so that its receipt would stay when the"
                 " handler fails. Give handlers a session with transactions."
@@ -114,13 +115,6 @@ class SessionReceipt:
         is_root = not session.in_nested_transaction()  # a savepoint "commits" as well
         if is_root and session.get_transaction() is self._added_in:
             self.kept = True
-
-
-def _is_autocommit(connection: Connection) -> bool:
-    # A private name, and the only place where create_engine(isolation_level=…) is kept.
-    engine_level = getattr(connection.dialect, "_on_connect_isolation_level", None)
-    level = connection.get_execution_options().get("isolation_level", engine_level)
-    return bool(level == "AUTOCOMMIT")
 
 
 class HandlerReceipts:

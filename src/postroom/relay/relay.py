@@ -17,12 +17,7 @@ from postroom.database.errors import database_outage
 from postroom.errors import ConfigurationError, OutageError, error_text
 from postroom.identity import uuid7
 from postroom.outbox import Outbox
-from postroom.publishers.base import (
-    Outage,
-    Publisher,
-    ReportsOutages,
-    UsesOutbox,
-)
+from postroom.publishers.base import Outage, Publisher, ReportsOutages, UsesOutbox
 from postroom.relay.cleaner import clean, clean_regularly
 from postroom.relay.health import Health, HealthStatus, Tally, health_of
 from postroom.relay.heartbeat import beat

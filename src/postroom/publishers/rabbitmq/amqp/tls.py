@@ -29,14 +29,14 @@ def check_tls(options: Mapping[str, str], *, tls: bool) -> None:
 def tls_context(options: Mapping[str, str]) -> ssl.SSLContext:
     """Make what a TLS connection is checked with. Raises AddressError if a file cannot be read."""
     cafile = options.get("cafile") or options.get("cacertfile")
-    files = [options.get(name) for name in ("capath", "certfile", "keyfile")]
+    capath, certfile, keyfile = map(options.get, ("capath", "certfile", "keyfile"))
     try:
-        context = ssl.create_default_context(cafile=cafile, capath=files[0])
-        if files[1]:
+        context = ssl.create_default_context(cafile=cafile, capath=capath)
+        if certfile:
             # With a password, OpenSSL does not ask for one on the terminal.
-            context.load_cert_chain(files[1], files[2], password="")
+            context.load_cert_chain(certfile, keyfile, password="")
     except OSError as error:
-        named = ", ".join(filter(None, (cafile, *files)))
+        named = ", ".join(filter(None, (cafile, capath, certfile, keyfile)))
         raise AddressError(
             f"a certificate or key that the broker's URL names cannot be read: {error}"
             f" ({named}). A key must not have a password."
