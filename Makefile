@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-versions chaos lint check format requirements services bench bench-quick bench-peers capture drain clean
+.PHONY: help demo test test-versions chaos lint check format requirements services bench bench-quick bench-peers bench-telemetry bench-operators capture drain clean
 
 BIN := .venv/bin
 BASE := .venv/.base-installed
@@ -13,8 +13,8 @@ DEV := .venv/.dev-installed
 CODE := $(wildcard src tests examples benchmarks scripts conftest.py)
 unexport PYTHONDONTWRITEBYTECODE # compiled once, not by each of some hundred processes
 ARGS ?=
-# One more than there are cores: tests wait for servers, too.
-JOBS ?= $(shell expr $$($(BIN)/python -c 'import os; print(os.cpu_count())') + 1)
+# More than there are cores: tests wait for servers, too.
+JOBS ?= $(shell expr $$($(BIN)/python -c 'import os; print(os.cpu_count())') + 2)
 
 RECENT := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -41,9 +41,12 @@ test: $(DEV) services  ## Run every test; measure the coverage of branches, and 
 test-versions: $(DEV) services  ## Run the tests on the lowest and highest SQLAlchemy, and on Python 3.11, 3.12 and 3.13
 	@$(BIN)/python -m scripts.versions $(ARGS)
 
+# What has a short version in the tests: see FULL in tests/support/waiting.py.
+LONG := tests/chaos tests/conformance/test_inspection.py examples/accounts/tests/test_openapi.py examples/messaging/tests/test_openapi.py \
+	$(addprefix tests/integration/test_,canaries.py changing_commands.py nights.py reading_commands.py)
+
 chaos: $(DEV) services  ## Kill, freeze and cut off relays for some minutes; the tests have a short version
-	@POSTROOM_CHAOS=full POSTROOM_TEST_PATIENCE=5 $(BIN)/pytest -n $(JOBS) --no-loadscope-reorder \
-		tests/chaos examples/accounts/tests/test_openapi.py examples/messaging/tests/test_openapi.py $(ARGS)
+	@POSTROOM_CHAOS=full POSTROOM_TEST_PATIENCE=5 $(BIN)/pytest -n $(JOBS) --no-loadscope-reorder $(LONG) $(ARGS)
 
 lint: $(DEV)  ## Check format, style, types and the direction of imports
 	@$(BIN)/ruff format --check --quiet --diff $(CODE)
@@ -60,7 +63,7 @@ format: $(DEV)  ## Rewrite the code in the project's format, imports sorted
 requirements: $(DEV) services  ## Print which tests prove which requirement
 	@$(BIN)/pytest --requirements -m requirement -q --no-header $(ARGS)
 
-services: $(DEV)  ## Find, start or install PostgreSQL, RabbitMQ and PgBouncer for the tests
+services: $(DEV)  ## Find, start or install PostgreSQL, RabbitMQ, PgBouncer and Prometheus for the tests
 	@$(BIN)/python -m scripts.services
 
 bench: $(DEV) services  ## Measure rates, latency and CPU time beside raw frames and peers; some 12 minutes
@@ -76,8 +79,14 @@ bench-peers:  ## Install txoutbox and faststream-outbox into .venv-peers, for ma
 capture: $(DEV) services  ## Measure what capturing an event costs a transaction
 	@$(BIN)/python -m benchmarks.capture $(ARGS)
 
+bench-telemetry: $(DEV) services  ## Measure what metrics and traces cost the drain rate; some 3 minutes
+	@$(BIN)/python -m benchmarks.telemetry $(ARGS)
+
 drain: $(DEV) services  ## Deliver a million records: how fast, and in how much memory
 	@$(BIN)/python -m benchmarks.drain $(ARGS)
+
+bench-operators: $(DEV) services  ## Measure how long operators wait for answers about a million records
+	@$(BIN)/python -m benchmarks.operators $(ARGS)
 
 clean:  ## Remove .venv, .venvs, .venv-peers, caches and build output (not .services/: a server may live there)
 	@rm -rf .venv .venvs .venv-peers .coverage .coverage.* htmlcov build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache \

@@ -160,4 +160,4 @@ def main(services: Sequence[Service], programs: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main([PostgreSQL(5432), RabbitMQ(5672)], ["pgbouncer"]))
+    sys.exit(main([PostgreSQL(5432), RabbitMQ(5672)], ["pgbouncer", "prometheus"]))

@@ -33,6 +33,8 @@ from examples.messaging.settings import Settings
 from postroom import ClaimedRecord, MemoryPublisher, OutboxRecord, Outcome, Refused
 
 HOST, PORT = "127.0.0.1", 8000
+NOT_KEPT = httpx.Limits(max_keepalive_connections=0)
+"""Uvicorn waits for its connections to end, and one made while it stops would be kept open."""
 PAUSE = 3.0
 """Seconds between two messages, when the story has been told."""
 FAULT = """
@@ -79,7 +81,7 @@ async def run(server: uvicorn.Server, url: str, broker: "Broker", seconds: float
     try:
         async with (
             serving(server) as (address, served),
-            httpx.AsyncClient(base_url=address) as http,
+            httpx.AsyncClient(base_url=address, limits=NOT_KEPT) as http,
         ):
             print("The messaging application, on SQLite and a broker in memory.")
             print(f"Its page: {address}/docs (there, under Authorize, any two UUIDs will do)")

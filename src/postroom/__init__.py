@@ -1,118 +1,28 @@
-"""The transactional outbox for Python: what you commit gets delivered."""
+"""The transactional outbox for Python: what you commit gets delivered.
 
-from postroom.capture.bus import EventBus, OutboxMiddleware
-from postroom.capture.dispatcher import OutboxEventDispatcher
-from postroom.capture.in_process import InProcessEventDispatcher
-from postroom.capture.interceptor import DomainEventOutboxInterceptor
-from postroom.clock import Clock
-from postroom.database.errors import database_outage
-from postroom.errors import (
-    CaptureError,
-    CaptureWarning,
-    ConfigurationError,
-    ConnectionLostError,
-    EventDefinitionError,
-    InboxError,
-    OutageError,
-    PayloadError,
-    PostroomError,
-    SchemaError,
-    UndeliverableError,
-    UnknownEventTypeError,
-)
-from postroom.events.aggregate import AggregateRoot
-from postroom.events.delayed import Delayed
-from postroom.events.discovery import auto_discover_handlers
-from postroom.events.event import DomainEvent, Event, UntypedEvent
-from postroom.events.protocols import EventDispatcher, EventHandler
-from postroom.events.registry import EventRegistry, HandlerEntry, get_handlers_for, handles, upcasts
-from postroom.events.serialization import deserialize_event, serialize_event
-from postroom.inbox.inbox import Inbox
-from postroom.outbox import Outbox, map_outbox_table
-from postroom.publishers.base import (
-    Delivered,
-    Outage,
-    Outcome,
-    Postponed,
-    Publisher,
-    Refused,
-    ReportsOutages,
-    ReportsWaitingRoutes,
-    UsesOutbox,
-    WaitingRoute,
-)
-from postroom.publishers.handlers.publisher import HandlersPublisher
-from postroom.publishers.handlers.scopes import Container
-from postroom.publishers.memory import MemoryPublisher, MemoryQueue, Message
-from postroom.record import ClaimedRecord, Key, OutboxRecord, Status
-from postroom.relay.health import Health, HealthStatus, Tally
-from postroom.relay.relay import OutboxRelay
-from postroom.relay.retry import RetrySchedule
-from postroom.relay.service import OutboxEventPublisher
-from postroom.wakeup.notifier import Notifier
+The public names are those of `postroom.public`. They are imported when the first one is used, so
+that `postroom --help` and shell completion do not wait for SQLAlchemy.
+"""
 
-__all__ = [
-    "AggregateRoot",
-    "CaptureError",
-    "CaptureWarning",
-    "ClaimedRecord",
-    "Clock",
-    "ConfigurationError",
-    "ConnectionLostError",
-    "Container",
-    "Delayed",
-    "Delivered",
-    "DomainEvent",
-    "DomainEventOutboxInterceptor",
-    "Event",
-    "EventBus",
-    "EventDefinitionError",
-    "EventDispatcher",
-    "EventHandler",
-    "EventRegistry",
-    "HandlerEntry",
-    "HandlersPublisher",
-    "Health",
-    "HealthStatus",
-    "InProcessEventDispatcher",
-    "Inbox",
-    "InboxError",
-    "Key",
-    "MemoryPublisher",
-    "MemoryQueue",
-    "Message",
-    "Notifier",
-    "Outage",
-    "OutageError",
-    "Outbox",
-    "OutboxEventDispatcher",
-    "OutboxEventPublisher",
-    "OutboxMiddleware",
-    "OutboxRecord",
-    "OutboxRelay",
-    "Outcome",
-    "PayloadError",
-    "Postponed",
-    "PostroomError",
-    "Publisher",
-    "Refused",
-    "ReportsOutages",
-    "ReportsWaitingRoutes",
-    "RetrySchedule",
-    "SchemaError",
-    "Status",
-    "Tally",
-    "UndeliverableError",
-    "UnknownEventTypeError",
-    "UntypedEvent",
-    "UsesOutbox",
-    "WaitingRoute",
-    "auto_discover_handlers",
-    "database_outage",
-    "deserialize_event",
-    "get_handlers_for",
-    "handles",
-    "map_outbox_table",
-    "serialize_event",
-    "upcasts",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from postroom.public import *  # noqa: F403
+    from postroom.public import __all__ as __all__
+else:  # a type checker would take any name from a module with a `__getattr__`
+
+    def __getattr__(name: str) -> object:
+        """Import all public names when one of them is used that is not there yet."""
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(name)
+        public = import_module("postroom.public")
+        names = {each: getattr(public, each) for each in ("__all__", *public.__all__)}
+        if name not in names:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals().update(names)
+        return names[name]
+
+    def __dir__() -> list[str]:
+        """Return the public names, for completion in an editor or a shell."""
+        return [*import_module("postroom.public").__all__]

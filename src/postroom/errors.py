@@ -8,6 +8,8 @@ PostroomError
 ├── PayloadError               a record does not fit its class     (ValueError)
 ├── SchemaError                the tables are not as they should be
 ├── InboxError                 an inbox cannot keep what it is told (ValueError)
+├── RecordNotFoundError        no record has that id, or several   (LookupError)
+├── InspectionTimeoutError     a question about the outbox took too long (TimeoutError)
 ├── UndeliverableError         a record can never be delivered
 └── OutageError                no record can be delivered at the moment
     └── ConnectionLostError    the connection broke during a delivery
@@ -15,7 +17,9 @@ PostroomError
 CaptureWarning                 events that will not be captured    (UserWarning)
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from postroom.redaction import mask
 
 
 class PostroomError(Exception):
@@ -68,6 +72,24 @@ class InboxError(PostroomError, ValueError):
     """Raised when an inbox is told what it cannot keep: an id without a character, or too many."""
 
 
+class RecordNotFoundError(PostroomError, LookupError):
+    """Raised when no record has an id, the beginning of an id, or a position; or several have."""
+
+
+class InspectionTimeoutError(PostroomError, TimeoutError):
+    """Raised when a question about the outbox is not answered within its time limit."""
+
+    def __init__(self, question: str, seconds: float) -> None:
+        self.question, self.seconds = question, seconds
+        super().__init__(question, seconds)
+
+    def __str__(self) -> str:
+        return (
+            f"the database did not answer within {self.seconds:g} s ({self.question}). It may be"
+            " overloaded; try again, or ask for less."
+        )
+
+
 class UndeliverableError(PostroomError):
     """Raised when a record can never be delivered, so that trying again is pointless.
 
@@ -91,19 +113,90 @@ class CaptureWarning(UserWarning):
 
 
 MAX_TEXT = 2000
+DRIVERS = ("asyncpg", "psycopg", "aiosqlite", "sqlite3")
+MAX_CHAIN = 50
+"""Errors of a chain (causes, and errors raised while another was handled) that are logged."""
 
 
-def error_text(error: BaseException) -> str:
-    """Say what an error says, for a log or a row: not a statement, nor the values in it."""
+def error_text(error: BaseException, secrets: Collection[str] = ()) -> str:
+    """Return the first line of an error's text, for a log or a row, without passwords and secrets.
+
+    Of a database error that is neither the statement nor the values in it.
+    """
     original = getattr(error, "orig", None)  # of a database error, whose own text has them all
     cause = original if isinstance(original, BaseException) else error
-    text = (str(cause).strip() or repr(cause)).splitlines()[0]
+    text = mask(_text(cause).strip() or repr(cause), secrets).splitlines()[0]
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
 
 
-def traceable(error: BaseException) -> BaseException | None:
-    """Give the error to log with its traceback; None for a database's, which shows a row's values.
+def traceable(error: BaseException, secrets: Collection[str] = ()) -> BaseException:
+    """Return the error to log with its traceback: itself, or a copy that shows nothing secret.
 
-    (PostgreSQL's text of a violated constraint ends with the row.)
+    A copy has the same name, traceback and chain. Its texts are without passwords and `secrets`;
+    those of a database end after their first line, because the row follows.
     """
-    return None if hasattr(error, "orig") or hasattr(error.__cause__, "orig") else error
+    chain = list(_chain(error))
+    if all(_shown(each, secrets) == _texts(each) for each in chain):
+        return error
+    return _copied(error, secrets, {})
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return error.message if isinstance(error, BaseExceptionGroup) else str(error)
+    except Exception:  # of the error's own __str__
+        return type(error).__name__
+
+
+def _texts(error: BaseException) -> list[str]:
+    """Return an error's text, and the notes that were added to it."""
+    return [_text(error), *map(str, getattr(error, "__notes__", ()))]
+
+
+def _shown(error: BaseException, secrets: Collection[str]) -> list[str]:
+    """Return the same as far as a log may show it."""
+    if hasattr(error, "orig") or type(error).__module__.startswith(("sqlalchemy", *DRIVERS)):
+        return [error_text(error, secrets)]
+    return [mask(each, secrets) for each in _texts(error)]
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, its causes, and the errors of a group."""
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting and len(seen) < MAX_CHAIN:
+        each = waiting.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            waiting += [each.__cause__, each.__context__, *_members(each)]
+
+
+def _members(error: BaseException) -> Sequence[BaseException]:
+    return error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+
+
+def _copied(
+    error: BaseException, secrets: Collection[str], copies: dict[int, BaseException | None]
+) -> BaseException:
+    """Copy an error and its chain, with texts that a log may show."""
+
+    def copied(other: BaseException | None) -> BaseException | None:
+        if other is None or id(other) in copies or len(copies) >= MAX_CHAIN:
+            return None if other is None else copies.get(id(other))
+        return _copied(other, secrets, copies)
+
+    copies[id(error)] = None  # where a chain comes back to it, the copy ends
+    text, *notes = _shown(error, secrets)
+    names = {"__module__": type(error).__module__, "__qualname__": type(error).__qualname__}
+    members = [each for each in map(copied, _members(error)) if isinstance(each, Exception)]
+    if members:
+        copy: Exception = type(type(error).__name__, (ExceptionGroup,), names)(text, members)
+    else:
+        copy = type(type(error).__name__, (Exception,), names)(text)
+    copies[id(error)] = copy.with_traceback(error.__traceback__)
+    copy.__cause__, copy.__context__ = copied(error.__cause__), copied(error.__context__)
+    copy.__suppress_context__ = error.__suppress_context__
+    for note in notes:
+        copy.add_note(note)
+    return copy

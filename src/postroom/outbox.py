@@ -1,7 +1,7 @@
 """The outbox of an application: one object that names it, and does no I/O."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import Any, Literal, get_args
 
@@ -15,13 +15,14 @@ from postroom.capture.connections import ConnectionCapture
 from postroom.capture.dispatcher import OutboxEventDispatcher
 from postroom.capture.insertion import RecordInsertion
 from postroom.capture.interceptor import DomainEventOutboxInterceptor
-from postroom.capture.outboxes import OUTBOXES, CaptureSettings
+from postroom.capture.outboxes import OUTBOXES, CaptureCallback, CaptureSettings
 from postroom.capture.targets import CaptureTarget
 from postroom.errors import ConfigurationError
 from postroom.events.event import Event
 from postroom.events.registry import EventRegistry, default_registry
 from postroom.inbox.inbox import Inbox
 from postroom.record import MAX_RETRIES, PARTITIONS, OutboxRecord
+from postroom.redaction import is_pattern
 from postroom.tables.check import check_schema, upgrade_schema
 from postroom.tables.tables import TABLE, define_tables
 from postroom.wakeup.commits import Callback, CommitSignal
@@ -39,6 +40,8 @@ class Outbox:
       round trip per transaction; "relaxed" saves that where writers of one key never overlap
     - `max_retries`: what records are given; None leaves it to the relay's schedule
     - `headers`: called at each capture; what it gives (trace, correlation) goes with the record
+    - `redact`: names of payload fields that commands, logs and errors never show: "email",
+      "card.number", "card.*"; besides those that are always hidden, such as passwords and tokens
     - `record`: OutboxRecord or a subclass of yours, if you would rather query with that
     - `mapper_registry`: the registry to map the record in; one of its own otherwise
     """
@@ -54,6 +57,7 @@ class Outbox:
         max_payload_bytes: int = 1024 * 1024,
         max_header_bytes: int = 64 * 1024,
         headers: Callable[[], Mapping[str, Any]] = dict,
+        redact: Sequence[str] = (),
         events: EventRegistry = default_registry,
         record: type[OutboxRecord] | None = None,
         mapper_registry: registry | None = None,
@@ -61,9 +65,11 @@ class Outbox:
         if ordering not in get_args(Ordering):
             raise ConfigurationError(f"ordering is {ordering!r}. It is 'strict' or 'relaxed'.")
         _check_headers(headers)
+        _check_redact(redact)
         if record is not None:
             _check_unmapped(record)
         self.metadata = metadata
+        self.redact = tuple(redact)
         self.tables = define_tables(metadata, table=table, schema=schema or metadata.schema)
         self.record = record or _own_record(self.tables.records)
         self.settings = CaptureSettings(
@@ -116,6 +122,13 @@ class Outbox:
     def save_sync(self, connection: object, events: Iterable[Event]) -> None:
         """Do the same over a Connection of SQLAlchemy or psycopg that is not async."""
         self._connections.save_sync(connection, events)
+
+    def on_capture(self, callback: CaptureCallback) -> None:
+        """Call this with each record before it is saved. Once, at start-up.
+
+        It may add to `record.headers` what JSON can hold. What it raises ends the capture.
+        """
+        self.settings.callbacks.append(callback)
 
     def on_commit(self, callback: Callback) -> Callable[[], None]:
         """Call this whenever this process has committed records; return what ends it.
@@ -189,6 +202,19 @@ def _check_headers(headers: object) -> None:
             f"headers is a {type(headers).__name__}, or async. Give a plain function that returns"
             " a mapping."
         )
+
+
+def _check_redact(patterns: object) -> None:
+    if isinstance(patterns, str) or not isinstance(patterns, Sequence):
+        raise ConfigurationError(
+            f"redact is a {type(patterns).__name__}. Give a sequence of names: redact=('email',)."
+        )
+    for each in patterns:
+        if not is_pattern(each):
+            raise ConfigurationError(
+                f"redact names the field {each!r}. Write a name, or a path such as 'card.number';"
+                " * stands for any name. Lists are looked into without [ ]."
+            )
 
 
 def _check_unmapped(record: type[OutboxRecord]) -> None:

@@ -1,7 +1,7 @@
 """The record: one row of the outbox, which everything passes along."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -12,6 +12,7 @@ from zlib import crc32
 from sqlalchemy.ext.hybrid import hybrid_property
 
 from postroom.identity import uuid7
+from postroom.redaction import secret_values
 
 PARTITIONS = 64
 """What workers divide among them; fixed for the life of a table."""
@@ -31,6 +32,12 @@ class Key(NamedTuple):
 
     aggregate_type: str
     aggregate_id: str
+
+    def __str__(self) -> str:
+        """Write it as logs and commands do: order/7, or 7 for a key without a type."""
+        if self.aggregate_type or "/" in self.aggregate_id:
+            return f"{self.aggregate_type}/{self.aggregate_id}"
+        return self.aggregate_id
 
 
 def key_hash(aggregate_type: str | None, aggregate_id: str) -> int:
@@ -122,3 +129,11 @@ class ClaimedRecord(NamedTuple):
         if self.aggregate_id is None:
             return name
         return f"{name} of {f'{self.aggregate_type or str()} {self.aggregate_id}'.strip()}"
+
+
+def secrets_of(record: ClaimedRecord, patterns: Iterable[str]) -> frozenset[str]:
+    """Return the values of a record's hidden fields, to `mask` them in texts about it."""
+    try:
+        return secret_values([record.payload, record.headers], patterns)
+    except (ValueError, RecursionError):  # the payload is not JSON, or nested too deeply
+        return secret_values([record.headers], patterns)

@@ -16,6 +16,10 @@ from tests.chaos.worker import WorkerOptions
 from tests.support.postgres import temporary_database
 from tests.support.services import service_url
 from tests.support.shop import outbox
+from tests.support.waiting import FULL
+
+collect_ignore = [] if FULL else ["test_broker_cluster.py"]
+"""Three brokers take long to start. tests/integration/test_rabbitmq_hosts.py is the short one."""
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
+from postroom.operations import REPLAY_HEADER
 from postroom.record import ClaimedRecord
 
 
@@ -32,6 +33,8 @@ class Entry:
     position: int
     worker: str
     at: datetime
+    replay: str = ""
+    """The id of the replay; empty for a record that was not replayed."""
 
 
 class Ledger:
@@ -46,10 +49,9 @@ class Ledger:
         self._records: set[str] = set()
 
     def write(self, what: What, record: ClaimedRecord, worker: str) -> None:
-        key = record.aggregate_id or "-"
-        line = (
-            f"{what} {record.id} {key} {record.position} {worker} {datetime.now(UTC).isoformat()}\n"
-        )
+        key, now = record.aggregate_id or "-", datetime.now(UTC).isoformat()
+        replay = record.headers.get(REPLAY_HEADER, "-")
+        line = f"{what} {record.id} {key} {record.position} {worker} {now} {replay}\n"
         os.write(self._file, line.encode())
 
     def entries(self) -> Sequence[Entry]:
@@ -123,5 +125,6 @@ def repeats(delivered: Iterable[Entry]) -> list[tuple[Entry, Entry]]:
 
 
 def _entry(line: str) -> Entry:
-    what, record, key, position, worker, at = line.split()
-    return Entry(What(what), record, key, int(position), worker, datetime.fromisoformat(at))
+    what, record, key, position, worker, at, replay = line.split()
+    moment = datetime.fromisoformat(at)
+    return Entry(What(what), record, key, int(position), worker, moment, replay.strip("-"))

@@ -29,6 +29,7 @@ from postroom import (
     RetrySchedule,
     Status,
 )
+from postroom.operations import Operations
 from tests.chaos.ledger import Ledger, out_of_order, repeats
 from tests.chaos.outbox import has_status, records_of_keys, rows, running, save
 from tests.chaos.publisher import LedgerPublisher, Treatment, deliver
@@ -174,9 +175,9 @@ async def test_failed_records_are_retried_and_discarded_and_old_ones_cleaned_up(
         await eventually(lambda: failed_are(tables, 4), "the first of each key fails")
         assert ledger.records() == set()
         discarded, *retried = await ids_of_failed(tables)
-        assert await relay.store.discard([discarded]) == 1
+        assert await Operations(outbox, relay.engine).discard([discarded]) == 1
         bad.clear()
-        assert await relay.store.retry(retried) == 3
+        assert await Operations(outbox, relay.engine).retry(retried) == 3
         await eventually(lambda: len(ledger.records()) == 11, "the rest is delivered")
         await eventually(lambda: all_published(tables))
         await relay.stop()

@@ -43,6 +43,8 @@ class WorkerOptions:
     latency: float = 0.0
     max_in_flight: int = 100
     refused_percent: int = 0
+    mended: str = ""
+    """A file: when it is there, nothing is refused any more."""
     seed: int = 0
     """Of the dice that refuse."""
     refuse: tuple[str, ...] = ()
@@ -81,9 +83,11 @@ class Faults:
         if name in options.hold:
             await appears(Path(options.release))
         await asyncio.sleep(options.latency)
-        if name in options.refuse or self._unlucky(record):
-            return Refused(REFUSED)
-        return DELIVERED
+        refused = name in options.refuse or self._unlucky(record)
+        return Refused(REFUSED) if refused and not self._is_mended() else DELIVERED
+
+    def _is_mended(self) -> bool:
+        return bool(self._options.mended) and Path(self._options.mended).exists()
 
     def _unlucky(self, record: ClaimedRecord) -> bool:
         """Throw dice that fall alike in every process, and anew for each attempt."""

@@ -14,12 +14,16 @@ of them.
 import pytest
 import pytest_asyncio
 
+from tests.conformance.store.auditing import Auditing, Pauses
 from tests.conformance.store.claiming import Claiming
 from tests.conformance.store.cleaning import Cleaning
 from tests.conformance.store.desk import Desk, StoreHarness
+from tests.conformance.store.history import History
 from tests.conformance.store.leasing import Leasing
 from tests.conformance.store.mending import Mending
 from tests.conformance.store.operating import Operating
+from tests.conformance.store.pausing import Pausing
+from tests.conformance.store.replaying import Purging, Replaying
 from tests.conformance.store.rubbish import Rubbish
 from tests.conformance.store.settling import Settling
 from tests.conformance.store.waiting import Waiting
@@ -45,7 +49,19 @@ class StoreFixtures:
         return desk
 
 
+class OperationsSuite(StoreFixtures, Operating, Pausing, Replaying, Purging, Auditing, Pauses):
+    """What operators change."""
+
+
 class StoreSuite(
-    StoreFixtures, Leasing, Claiming, Waiting, Settling, Operating, Mending, Cleaning, Rubbish
+    OperationsSuite,
+    Leasing,
+    Claiming,
+    Waiting,
+    Settling,
+    History,
+    Mending,
+    Cleaning,
+    Rubbish,
 ):
     """Every test."""

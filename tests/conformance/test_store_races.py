@@ -12,10 +12,12 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from postroom.database.errors import database_outage
+from postroom.operations.changes import Changes
 from postroom.record import PARTITIONS, Key
 from postroom.store.base import Poll, Settlement
 from postroom.store.blocked_keys import BlockedKeys
 from tests.conformance.store.desk import (
+    DAY,
     LEASE,
     MINUTE,
     ZERO,
@@ -124,7 +126,7 @@ async def test_what_is_parked_while_its_gate_is_opened_is_not_left_behind(desk: 
     async with desk.engine.begin() as held:
         await held.execute(text("LOCK TABLE suite_outbox_blocked_keys IN ROW EXCLUSIVE MODE"))
         await held.execute(text("SELECT 1 FROM suite_outbox_blocked_keys FOR UPDATE"))
-        skipping = asyncio.create_task(desk.store.skip([failed]))
+        skipping = asyncio.create_task(desk.operations.skip([failed]))
         claiming = asyncio.create_task(desk.store.claims.claim(tokens, depth=10))
         await waiter_is_blocked(desk)
     await asyncio.gather(skipping, claiming)
@@ -148,6 +150,23 @@ async def test_what_is_parked_while_its_gate_is_skipped_is_not_left_behind(desk:
     assert await desk.store.repair() == 0
 
 
+async def test_a_claim_has_not_read_past_followers_whose_key_is_released_meanwhile(
+    desk: Desk,
+) -> None:
+    await desk.put("a1", "a2", "a3")
+    await desk.fail("a1")
+    failed, follower = await desk.row("a1"), await desk.row("a2")
+    tokens = tokens_of(await desk.poll())
+    async with desk.store.database.transaction() as skipping:
+        keys = await desk.store.blocked_keys.lock(skipping, [_key("a")])
+        await desk.store.blocked_keys.release(skipping, keys, [failed.position])
+        claiming = asyncio.create_task(desk.store.claims.claim(tokens, depth=10))
+        await waiter_is_blocked(desk)
+    claim = await claiming
+    assert claim.records == ()
+    assert claim.reached[follower.partition] < follower.position
+
+
 async def test_a_key_that_is_blocked_while_its_record_is_being_discarded_is_unblocked(
     desk: Desk,
 ) -> None:
@@ -155,7 +174,7 @@ async def test_a_key_that_is_blocked_while_its_record_is_being_discarded_is_unbl
     [row] = await desk.sql("SELECT position FROM suite_outbox WHERE event_type = 'a1'")
     async with desk.engine.begin() as other:
         await other.execute(text("SELECT 1 FROM suite_outbox WHERE event_type = 'a1' FOR UPDATE"))
-        discarding = asyncio.create_task(desk.store.discard(await desk.ids("a1")))
+        discarding = asyncio.create_task(desk.operations.discard(await desk.ids("a1")))
         await waiter_is_blocked(desk)  # it has found no blocked key, and waits for the record
         async with desk.store.database.transaction() as run:
             await desk.store.blocked_keys.block(run, {_key("a"): row.position})
@@ -175,7 +194,7 @@ async def test_a_gate_that_is_opened_while_followers_are_being_parked_waits_for_
         await slow.execute(text("SELECT 1 FROM suite_outbox WHERE event_type = 'a5' FOR UPDATE"))
         claiming = asyncio.create_task(desk.store.claims.claim(tokens, depth=10))
         await waiter_is_blocked(desk)  # with the gate locked
-        skipping = asyncio.create_task(desk.store.skip(ids))
+        skipping = asyncio.create_task(desk.operations.skip(ids))
         await asyncio.sleep(0)
     await asyncio.gather(claiming, skipping)
     assert await desk.drain() == numbered("a", 2, 9)
@@ -188,7 +207,7 @@ async def test_skips_and_claims_at_random_leave_nobody_behind(desk: Desk) -> Non
         await desk.put(*numbered(key, 1, 4))
         await desk.fail(f"{key}1")
         tokens = tokens_of(await desk.poll())
-        skip = desk.store.skip(await desk.ids(f"{key}1"))
+        skip = desk.operations.skip(await desk.ids(f"{key}1"))
         await asyncio.gather(skip, *(desk.store.claims.claim(tokens, depth=3) for _ in range(3)))
         assert await desk.drain() == numbered(key, 2, 4)
     assert await desk.gates() == {}
@@ -239,12 +258,43 @@ async def test_two_operators_can_skip_the_same_record_at_once(desk: Desk) -> Non
     await desk.fail("a1")
     await desk.claim()
     ids = await desk.ids("a1")
-    await asyncio.gather(*(desk.store.skip(ids) for _ in range(4)))
+    await asyncio.gather(*(desk.operations.skip(ids) for _ in range(4)))
     await desk.refuse("a2")
-    await asyncio.gather(*(desk.store.skip(ids) for _ in range(4)))
+    await asyncio.gather(*(desk.operations.skip(ids) for _ in range(4)))
     assert await desk.open_to_claim() == []
     desk.later(2 * MINUTE)
     assert await desk.drain() == numbered("a", 2, 4)
+
+
+async def test_a_key_that_is_blocked_while_its_pause_ends_waits_for_the_blocking_record(
+    desk: Desk,
+) -> None:
+    await desk.put("a1", "a2", "a3")
+    [first] = await desk.claimed("a1")
+    await desk.pause("a2")
+    await desk.claim(held=[first.position])
+    assert await desk.gates() == {"a": "a2"}
+    async with desk.store.database.transaction() as refusing:
+        await desk.store.blocked_keys.lock(refusing, [_key("a")])
+        resuming = asyncio.create_task(desk.resume())
+        await waiter_is_blocked(desk)
+        await desk.store.blocked_keys.block(refusing, {_key("a"): first.position})
+    await resuming
+    assert await desk.gates() == {"a": "a1"}
+    assert await desk.drain() == ["a1", "a2", "a3"]
+
+
+async def test_what_is_replayed_while_it_is_cleaned_up_is_not_deleted(desk: Desk) -> None:
+    await desk.put("a1")
+    await desk.deliver("a1")
+    desk.later(2 * DAY)
+    ids = await desk.ids("a1")
+    async with desk.store.database.transaction() as replaying:
+        await Changes(desk.store).replay("1", replaying, ids)
+        cleaning = asyncio.create_task(desk.store.clean(older_than=DAY))
+        await waiter_is_blocked(desk)
+    assert (await cleaning).deleted == 0
+    assert await desk.drain() == ["a1"]
 
 
 def _key(aggregate_id: str) -> Key:

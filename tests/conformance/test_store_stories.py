@@ -122,18 +122,18 @@ class Story:
 
     async def retry(self, which: int) -> None:
         if name := await self.some_failed(which):
-            await self.desk.store.retry(await self.desk.ids(name))
+            await self.desk.operations.retry(await self.desk.ids(name))
 
     async def skip(self, which: int) -> None:
         if name := await self.some_failed(which):
-            await self.desk.store.skip(await self.desk.ids(name))
+            await self.desk.operations.skip(await self.desk.ids(name))
             self.done.add(name)
 
     async def discard(self, which: int) -> None:
         waiting = [row for row in (await self.desk.rows()).values() if row.status != "published"]
         if waiting:
             row = waiting[which % len(waiting)]
-            await self.desk.store.discard([row.id])
+            await self.desk.operations.discard([row.id])
             self.done.add(row.event_type)
 
     # -- what has to hold
@@ -166,7 +166,7 @@ class Story:
         """Everybody has died; somebody new comes, and the operator retries what has failed."""
         self.desk.later(HOUR)
         failed = [row.id for row in (await self.desk.rows()).values() if row.status == "failed"]
-        await self.desk.store.retry(failed)
+        await self.desk.operations.retry(failed)
         while batch := first_of_each_key((await self.desk.claim("zoe")).records):
             for record in batch:
                 self.arrived(record)

@@ -9,9 +9,8 @@ from tests.conformance.store.claiming import Claiming
 from tests.conformance.store.cleaning import Cleaning
 from tests.conformance.store.desk import StoreHarness
 from tests.conformance.store.harnesses import postgres, sqlite
-from tests.conformance.store.operating import Operating
 from tests.conformance.store.rubbish import ON_POSTGRES, ON_SQLITE, Rubbish
-from tests.conformance.store_suite import StoreFixtures, StoreSuite
+from tests.conformance.store_suite import OperationsSuite, StoreSuite
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -44,7 +43,7 @@ class TestPostgresStoreWithAsyncpg(StoreSuite):
         return str(request.param)
 
 
-class TestPostgresStoreWithPsycopg(StoreFixtures, Claiming, Cleaning, Operating, Rubbish):
+class TestPostgresStoreWithPsycopg(OperationsSuite, Claiming, Cleaning, Rubbish):
     """What depends on the driver: parameters and rows of every statement. The rest is SQL."""
 
     @pytest.fixture

@@ -1,18 +1,26 @@
 """The shop on real databases: its tables made once per session, emptied before each test."""
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
-from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy import URL, Engine, create_engine, make_url, text
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, sessionmaker
 
+from tests.support.clinic import Clinic, clinic_at
 from tests.support.command import Commands, commands_in
 from tests.support.commit_order import relaxed
 from tests.support.in_process import InProcess, in_process
+from tests.support.postgres import temporary_database
+from tests.support.services import service_url
 from tests.support.shop import Base, outbox
+from tests.support.troubled_shop import Shop, in_trouble
+from tests.support.waiting import FULL
 
 SECRET = "s3cr:t/p@ss#%?&"
 """A password, of characters that are not easily had in a URL."""
@@ -142,3 +150,65 @@ def database_url(postgres_url: str, engine: AsyncEngine) -> str:
     """The shop's database on PostgreSQL as a user writes it: no driver, a difficult password."""
     url = make_url(postgres_url).set(drivername="postgresql", password=SECRET)
     return url.render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="module")
+def doctor_database() -> Iterator[URL]:
+    """A database that a module of tests has to itself, with its transactions and statistics."""
+    server = service_url("POSTROOM_TEST_POSTGRES_URL")
+    with temporary_database(server, f"postroom_doctor_{uuid4().hex[:12]}") as url:
+        yield url
+
+
+@pytest.fixture
+async def clinic(doctor_database: URL) -> AsyncIterator[Clinic]:
+    """The checks of `postroom doctor` on an outbox that was just created there."""
+    async with clinic_at(doctor_database.set(drivername="postgresql+asyncpg")) as clinic:
+        yield clinic
+
+
+@pytest.fixture(params=["postgresql", "sqlite"] if FULL else ["sqlite"])
+def empty_shop(request: pytest.FixtureRequest, run_postroom: InProcess) -> Shop:
+    """An outbox without a record. (On PostgreSQL, test_canaries.py runs every command, too.)"""
+    is_sqlite = request.param == "sqlite"
+    engine: Engine = request.getfixturevalue("sqlite_engine" if is_sqlite else "sync_engine")
+    assert engine is not None
+    url = "sqlite:///shop.db" if is_sqlite else request.getfixturevalue("database_url")
+    return Shop(url, run_postroom)
+
+
+@pytest.fixture(scope="session")
+def _shop_in_trouble(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("shop") / "shop.db"
+    engine = create_engine(f"sqlite:///{file}")
+    Base.metadata.create_all(engine)
+    engine.dispose()
+    asyncio.run(in_trouble(f"sqlite:///{file}"))
+    return file
+
+
+@pytest.fixture
+def shop(empty_shop: Shop, tmp_path: Path, _shop_in_trouble: Path) -> Shop:
+    """An outbox in which three records have failed, and three wait."""
+    if empty_shop.url.startswith("sqlite"):
+        shutil.copy(_shop_in_trouble, tmp_path / "shop.db")
+    else:
+        asyncio.run(in_trouble(empty_shop.url))
+    return empty_shop
+
+
+SHOP_MODULE = """
+from sqlalchemy import MetaData
+from sqlalchemy.ext.asyncio import create_async_engine
+from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay
+
+outbox = Outbox(MetaData(), record=type("ShopRecord", (OutboxRecord,), {}))
+relay = OutboxRelay(outbox, create_async_engine("sqlite+aiosqlite:///shop.db"), MemoryPublisher())
+"""
+
+
+@pytest.fixture
+def shop_module(sqlite_engine: Engine, run_postroom: InProcess) -> InProcess:
+    """A module with a relay and an outbox, whose database has the tables."""
+    run_postroom.write("shop_module.py", SHOP_MODULE)
+    return run_postroom

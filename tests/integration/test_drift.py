@@ -162,9 +162,10 @@ def run(connection: Connection, script: str) -> None:
 
 
 def redefine(connection: Connection, old: str, new: str) -> None:
-    """Change the definition of the SQLite table that has `old` in it."""
+    """Change the definition of the first SQLite table that has `old` in it."""
     master = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND instr(sql, :old)"
-    name, definition = connection.execute(text(master), {"old": old}).one()
+    tables = connection.execute(text(f"{master} ORDER BY rowid"), {"old": old})
+    name, definition = tables.first() or ("", "")
     indexes = f"SELECT sql FROM sqlite_master WHERE tbl_name = '{name}' AND type = 'index'"
     made_by_us = [sql for (sql,) in connection.execute(text(indexes)) if sql]
     run(connection, f"DROP TABLE {name}")

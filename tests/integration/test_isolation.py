@@ -34,6 +34,7 @@ from postroom import (
 )
 from postroom.database.database import LEASE, Database, own_engine
 from postroom.database.errors import CONFLICTS
+from postroom.operations import Operations
 from postroom.testing import RecordingPublisher
 from tests.support.noting import Diary, MainAsyncSession, WriteNote, noting_container
 from tests.support.pgbouncer import pgbouncer_to
@@ -253,9 +254,10 @@ async def test_failed_records_are_retried_and_discarded_while_two_relays_deliver
         for name in ("a", "b"):
             await save(strict, *[AccountRenamed(account_id=each, name=name) for each in accounts])
         discarded, *retried = [each.id for each in failed]
+        operations = Operations(outbox, strict)
         done = await asyncio.gather(
-            relay.store.discard([discarded]),
-            *[relay.store.retry([each]) for each in retried],
+            operations.discard([discarded]),
+            *[operations.retry([each]) for each in retried],
         )
         await until(strict, lambda found: not found)
 

@@ -16,6 +16,7 @@ from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay, RetrySc
 from postroom.testing import RecordingPublisher
 from tests.support.bulk import KEYS, Bulk
 from tests.support.never_vacuumed import never_vacuumed
+from tests.support.scans import rows_scanned
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
@@ -34,12 +35,6 @@ class PlannedRecord(OutboxRecord):
 
 
 outbox = Outbox(MetaData(), table="planned", record=PlannedRecord)
-OTHERS = """
-    SELECT count(*) FROM pg_stat_activity
-    WHERE datname = current_database() AND pid <> pg_backend_pid()
-        AND backend_type = 'client backend'
-"""
-SCANNED = "SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'planned'"
 
 
 @pytest.fixture
@@ -106,19 +101,6 @@ async def count(engine: AsyncEngine) -> int:
         return int(await connection.scalar(text("SELECT count(*) FROM planned")) or 0)
 
 
-async def rows_scanned(engine: AsyncEngine) -> int:
-    """Give how many rows of the outbox sequential scans have read: all backends have ended."""
-    await engine.dispose()
-    await eventually(lambda: alone(engine), "all connections are closed")
-    async with engine.connect() as connection:
-        return int(await connection.scalar(text(SCANNED)) or 0)
-
-
-async def alone(engine: AsyncEngine) -> bool:
-    async with engine.connect() as connection:
-        return not await connection.scalar(text(OTHERS))
-
-
 async def deliver_one_by_one(bulk: Bulk, publisher: MemoryPublisher) -> None:
     """Have the relay run its statements so often that PostgreSQL keeps their plans."""
     for _ in range(ROUNDS):
@@ -143,11 +125,11 @@ async def test_a_relay_scans_the_outbox_a_few_times_at_most_to_deliver_thousands
     load = await count(engine)
     publisher = MemoryPublisher()
     relay = OutboxRelay(outbox, engine, publisher, poll_interval=timedelta(seconds=0.1))
-    before = await rows_scanned(engine)
+    before = await rows_scanned(engine, "planned")
     async with relay.running():
         if prepared:
             await deliver_one_by_one(bulk, publisher)
         already = len(publisher.messages)
         await bulk.write(BURST)
         await eventually(partial(has, publisher, already + BURST))
-    assert await rows_scanned(engine) - before <= PASSES * (load + BURST)
+    assert await rows_scanned(engine, "planned") - before <= PASSES * (load + BURST)

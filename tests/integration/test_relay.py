@@ -30,6 +30,7 @@ from postroom import (
     Status,
     UntypedEvent,
 )
+from postroom.operations import Operations
 from postroom.testing import FakeClock, RecordingPublisher, delivered
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
@@ -282,7 +283,7 @@ async def test_a_failed_record_holds_its_key_alone_until_it_is_retried_by_hand(
     assert (first.status, first.retry_count) == (Status.FAILED, 1)
 
     publisher.clear()
-    assert await relay.store.retry([first.id]) == 1
+    assert await Operations(outbox, relay.engine).retry([first.id]) == 1
     assert (await records(sessions))[0].retry_count == 0
     await delivered()
     assert numbers(publisher) == [1, 2, 3, 4]
@@ -296,7 +297,7 @@ async def test_a_failed_record_that_is_skipped_or_discarded_lets_its_followers_g
     await save(sessions, happened(key="a", n=1), *(happened("n", key="a", n=n) for n in (2, 3)))
     await relay.run_once()
     failed = (await records(sessions))[0]
-    assert await getattr(relay.store, decision)([failed.id]) == 1
+    assert await getattr(Operations(outbox, relay.engine), decision)([failed.id]) == 1
     await relay.run_once()
     assert numbers(publisher) == [2, 3]
     left = [record.status for record in await records(sessions) if not record.delivered]

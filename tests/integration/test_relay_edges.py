@@ -34,6 +34,7 @@ from postroom import (
 )
 from postroom.clock import Clock
 from postroom.errors import ConnectionLostError
+from postroom.operations import Operations
 from postroom.publishers.base import DELIVERED, Outcome, Refused
 from postroom.record import ClaimedRecord
 from postroom.relay import delivery
@@ -652,7 +653,7 @@ async def test_a_relay_works_on_sqlite_whose_transactions_begin_immediately(
         await eventually(lambda: publisher.published("two"))
         await eventually(bad_has_failed)
         [bad] = [each for each in await records(sessions) if each.status == "failed"]
-        assert await relay.store.retry([bad.id]) == 1
+        assert await Operations(outbox, relay.engine).retry([bad.id]) == 1
         relay.wake()
         await published(sessions)
     names = [each.event_type for each in publisher.messages]

@@ -1,6 +1,7 @@
 """The tables as a whole: what the check says when they are missing, how they come and go."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from uuid import uuid4
 
@@ -101,10 +102,9 @@ def test_a_schema_of_its_own_is_created_upgraded_and_left_behind(
 def storage_parameters(connection: Connection, tables: OutboxTables) -> dict[str, list[str]]:
     """Read the storage parameters of each table, by the part of the outbox that it is."""
     query = text("SELECT reloptions FROM pg_class WHERE oid = to_regclass(:name)")
-    parts = zip(("records", "leases", "workers", "blocked_keys", "inbox"), tables, strict=True)
     return {
-        part: sorted(connection.scalar(query, {"name": table.fullname}) or [])
-        for part, table in parts
+        part.name: sorted(connection.scalar(query, {"name": table.fullname}) or [])
+        for part, table in zip(fields(tables), tables, strict=True)
     }
 
 
@@ -118,6 +118,9 @@ def test_the_tables_have_storage_parameters_for_a_queue(
         "leases": ["fillfactor=30"],
         "workers": ["fillfactor=30"],
         "blocked_keys": [*VACUUMED_OFTEN, "fillfactor=50"],
+        "attempts": VACUUMED_OFTEN,
+        "pauses": [],
+        "audit": [],
         "inbox": [],
     }
 

@@ -20,7 +20,7 @@ from tests.support.shop import Base, outbox
 Play = Callable[[Callable[[Session], None]], Awaitable[None]]
 
 MOMENT = datetime(2026, 1, 5, 12, tzinfo=UTC)
-COMPANIONS = ("leases", "workers", "blocked_keys", "inbox")
+COMPANIONS = ("leases", "workers", "blocked_keys", "attempts", "pauses", "audit", "inbox")
 
 
 class MessagingRecord(OutboxRecord):
@@ -179,6 +179,7 @@ def test_what_has_no_default_is_required(sync_engine: Engine, name: str) -> None
 def test_every_index_but_the_keys_serves_only_what_is_undelivered(sync_engine: Engine) -> None:
     waiting = insert(sync_engine)["id"]
     retried = insert(sync_engine, ready=False, due_at=MOMENT, retry_count=1)["id"]
+    failed = insert(sync_engine, status="failed", ready=False)["id"]
     insert(sync_engine, status="published", ready=False, published_at=MOMENT)
     with sync_engine.connect() as connection:
         predicates = connection.execute(
@@ -196,7 +197,8 @@ def test_every_index_but_the_keys_serves_only_what_is_undelivered(sync_engine: E
     assert found == {
         "ix_outbox_ready": [waiting],
         "ix_outbox_due": [retried],
-        "ix_outbox_held": [retried],
+        "ix_outbox_held": [retried, failed],
+        "ix_outbox_failed": [failed],
     }
 
 

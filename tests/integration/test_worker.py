@@ -156,7 +156,8 @@ async def test_settings_in_a_file_will_do_and_once_delivers_all_and_ends(
     await save(engine, *letters(250))
     settings = {"database": database_url, "broker": rabbitmq_url, "exchange": exchange}
     lines = [f'{name} = "{value}"' for name, value in settings.items()]
-    postroom.write("postroom.toml", "\n".join(["[worker]", *lines, 'log_format = "json"', ""]))
+    section = ["[tool.postroom]", *lines, 'log_format = "json"', ""]
+    postroom.write("pyproject.toml", "\n".join(section))
     worker = postroom("worker", "--once")
     assert await worker.code() == 0
     assert len(await broker.consume(queue, 250)) == 250
@@ -176,6 +177,45 @@ async def test_once_with_nothing_to_do_ends_well(
     moment, level, name, *_ = worker.err.split()
     assert datetime.fromisoformat(moment).tzinfo is not None
     assert (level, name) == ("INFO", "postroom.worker:")
+
+
+REFUSING = """
+import os
+from sqlalchemy.ext.asyncio import create_async_engine
+from postroom import OutboxRelay, Postponed, Refused, RetrySchedule
+from tests.support.shop import outbox
+
+ANSWERS = {
+    "refused": Refused("no"),
+    "failed": Refused("no", permanent=True),
+    "postponed": Postponed("later"),
+}
+
+class Publisher:
+    max_batch = max_in_flight = 10
+    async def open(self): ...
+    async def close(self): ...
+    async def publish(self, records):
+        return [ANSWERS[os.environ["HOW"]]] * len(records)
+
+relay = OutboxRelay(
+    outbox,
+    create_async_engine("sqlite+aiosqlite:///shop.db"),
+    Publisher(),
+    retry=RetrySchedule.seconds(60),
+)
+"""
+
+
+@pytest.mark.parametrize("how", ["refused", "failed", "postponed"])
+async def test_once_with_records_that_were_not_delivered_ends_with_1(
+    postroom: Commands, sqlite_file: AsyncEngine, how: str
+) -> None:
+    await save(sqlite_file, *letters(2))
+    postroom.write("refusing.py", REFUSING)
+    worker = postroom("worker", "refusing:relay", "--once", PYTHONPATH=str(ROOT), HOW=how)
+    assert await worker.code() == 1
+    assert f"2 {how}" in worker.err.splitlines()[-1]
 
 
 @pytest.mark.requirement("C9")

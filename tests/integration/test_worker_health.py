@@ -69,7 +69,9 @@ async def test_it_is_ready_when_the_exchange_is_there_and_says_why_while_it_is_n
     exchange = broker.name("letters")
     words = ["--database", database_url, "--broker", rabbitmq_url, "--exchange", exchange]
     worker = postroom("worker", *words, "--wait", "--health-port", str(port))
-    refused = await answers(client, worker, "/ready", 503, "degraded")
+    brief = await answers(client, worker, "/ready", 503, "degraded")
+    assert brief.keys() == {"seconds"}  # no host, no user
+    refused = await answers(client, worker, "/ready?verbose", 503, "degraded")
     assert f"exchange `{exchange}` does not exist" in refused["reason"]
     assert refused["seconds"] >= 0
     assert await answers(client, worker, "/live", 200, "live") == {}
@@ -81,9 +83,10 @@ async def test_it_is_ready_when_the_exchange_is_there_and_says_why_while_it_is_n
     head = await client.head("/live")
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"] == "application/json"
-    unknown = await client.get("/metrics")
+    assert head.headers["server"] == "postroom"  # and no version
+    unknown = await client.get("/nowhere")
     assert unknown.status_code == 404
-    assert unknown.json() == {"error": "ask for /live or /ready"}
+    assert unknown.json() == {"error": "ask for /live or /ready or /metrics"}
 
     await save(engine, LETTER)
     await until(engine, all_delivered)

@@ -43,6 +43,8 @@ class FakeBroker:
         self.port = 0
         self.connections = 0
         """How many there have been."""
+        self.greetings = 0
+        """How many of them have said that they speak AMQP."""
         self.clients = 0
         """How many there are."""
         self.channels = 0
@@ -63,6 +65,7 @@ class FakeBroker:
         silent = False
         try:
             async for channel, received in _frames(reader):
+                self.greetings += isinstance(received, header.ProtocolHeader)
                 for reply in () if silent else self._replies(channel, received, tags):
                     if reply is None:
                         return

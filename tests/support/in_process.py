@@ -41,7 +41,6 @@ class InProcess:
 
     def __call__(self, *words: str, **environment: str) -> Ended:
         """Run `postroom` with these words, and these variables."""
-        gc.collect()  # or what an earlier test left behind would be in this command's log
         with own_logging():
             result = CliRunner().invoke(app, words, env=environment)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -60,6 +59,7 @@ def in_process(
     directory: Path, monkeypatch: pytest.MonkeyPatch, *secrets: str
 ) -> Iterator[InProcess]:
     """Run commands; nothing of what they change in this process stays."""
+    gc.collect()  # or what an earlier test left behind would be in a command's log
     monkeypatch.chdir(directory)
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name in os.environ.keys() - {"PATH", "PYTEST_CURRENT_TEST"}:
@@ -85,3 +85,4 @@ def own_logging() -> Iterator[None]:
         for handler in handlers:
             root.addHandler(handler)
         root.setLevel(level)
+        logging.captureWarnings(False)

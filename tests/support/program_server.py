@@ -22,8 +22,16 @@ LIBRARIES = (
     *("dishka.integrations.fastapi", "email_validator", "fastapi", "httpx", "psycopg"),
     *("pydantic_settings", "sqlalchemy.dialects.postgresql.asyncpg", "strawberry.fastapi"),
     *("uvicorn.main", "uvicorn.protocols.http.h11_impl", "uvicorn.lifespan.on"),
-    *("postroom.cli.app", "postroom.integrations.alembic", "postroom.integrations.dishka"),
-    *("postroom.integrations.fastapi", "postroom.publishers.rabbitmq"),
+    *("postroom.integrations.alembic", "postroom.integrations.dishka"),
+    *(
+        "postroom.integrations.fastapi",
+        "postroom.publishers.rabbitmq",
+        "rich.console",
+        "rich.table",
+    ),
+    # The command line, and what its commands import when they run.
+    *("postroom.public", "postroom.cli.app", "postroom.cli.wiring", "postroom.cli.worker"),
+    *("postroom.cli.database", "postroom.inspection", "postroom.operations", "postroom.doctor"),
 )
 STREAMS = 3
 
@@ -71,6 +79,8 @@ def become(request: dict[str, Any], streams: list[int]) -> list[str]:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    # A shell that runs the tests in the background has them, and so this process, ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     environment: dict[str, str] = request["environment"]
     arguments: list[str] = request["arguments"]
     if arguments[:2] == ["-W", "error"]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from typing import Any, get_args
 
+import pytest
+
 import postroom
 from postroom.capture.outboxes import CapturingOutbox
 from postroom.publishers import rabbitmq
@@ -42,6 +44,7 @@ NAMES = [
     "MemoryPublisher",
     "MemoryQueue",
     "Message",
+    "NamesDestinations",
     "Notifier",
     "Outage",
     "OutageError",
@@ -57,6 +60,7 @@ NAMES = [
     "PostroomError",
     "Publisher",
     "Refused",
+    "RelayObserver",
     "ReportsOutages",
     "ReportsWaitingRoutes",
     "RetrySchedule",
@@ -67,6 +71,7 @@ NAMES = [
     "UnknownEventTypeError",
     "UntypedEvent",
     "UsesOutbox",
+    "Verdict",
     "WaitingRoute",
     "auto_discover_handlers",
     "database_outage",
@@ -80,7 +85,7 @@ NAMES = [
 IMPORTS = """
 import json, sys
 before = set(sys.modules)
-import postroom
+from postroom import Outbox
 print(json.dumps(sorted(sys.modules.keys() - before)))
 """
 
@@ -107,6 +112,21 @@ def test_importing_postroom_imports_sqlalchemy_and_nothing_else() -> None:
     installed = imported & packages_distributions().keys()
     assert {"postroom", "sqlalchemy"} <= imported
     assert installed <= {"postroom", "sqlalchemy", "greenlet", "typing_extensions"}
+
+
+def test_the_package_alone_imports_no_sqlalchemy() -> None:
+    """So that `postroom --help` does not wait for it."""
+    alone = IMPORTS.replace("from postroom import Outbox", "import postroom.errors")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", alone], check=True, capture_output=True
+    )
+    assert "sqlalchemy" not in json.loads(done.stdout)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'postroom' has no attribute 'Inbx'"):
+        postroom.Inbx  # type: ignore[attr-defined]  # noqa: B018
+    assert dir(postroom) == NAMES
 
 
 def test_every_class_that_a_public_signature_names_is_public() -> None:

@@ -37,7 +37,11 @@ def make_records(
 ) -> list[OutboxRecord]:
     """Make a record per event, in order; refuse payloads and headers over their limit."""
     headers = _headers(settings)
-    return [_record(description, headers, settings) for description in descriptions]
+    records = [_record(description, headers, settings) for description in descriptions]
+    for callback in settings.callbacks:
+        for record in records:
+            callback(record)
+    return records
 
 
 def describe_for(event: Event, settings: CaptureSettings) -> Description:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable
 from itertools import chain
 
+from postroom.errors import traceable
 from postroom.events.delayed import undelayed
 from postroom.events.description import describe, event_list
 from postroom.events.event import Event, UntypedEvent
@@ -73,4 +74,5 @@ def _type_of(event: Event) -> str:
 
 def _report(event: Event, failure: Failure) -> None:
     message = "%s failed to handle %s, event %s"
-    log.error(message, failure.call.name, _type_of(event), event.event_id, exc_info=failure.error)
+    names = failure.call.name, _type_of(event), event.event_id
+    log.error(message, *names, exc_info=traceable(failure.error))

@@ -2,7 +2,7 @@
 
 import gc
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from sqlalchemy import Table, inspect
@@ -16,6 +16,8 @@ OUTBOXES: Final = "postroom.outboxes"
 """Where the `info` of a MetaData keeps its outboxes, by their table of records.
 
 (Not that of the table: Alembic writes it into migrations.)"""
+CaptureCallback = Callable[[OutboxRecord], object]
+"""Takes a record that is captured. It may add to the record's headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,8 @@ class CaptureSettings:
     max_header_bytes: int
     headers: Callable[[], Mapping[str, Any]]
     registry: EventRegistry
+    callbacks: list[CaptureCallback] = field(default_factory=list, compare=False)
+    """What is called with each record before it is saved."""
 
 
 class CapturingOutbox(Protocol):

@@ -5,34 +5,28 @@ from enum import IntEnum
 from pathlib import Path
 from traceback import extract_tb
 
-from sqlalchemy import URL
-from sqlalchemy.exc import InvalidRequestError
-
-from postroom.database.errors import database_outage, sql_state
-from postroom.errors import SchemaError, error_text
-
-INSUFFICIENT_PRIVILEGE = "42501"
+from postroom.errors import error_text
 
 
 class Exit(IntEnum):
     """The exit codes of a command."""
 
     OK = 0
-    """The command did what it was asked to do."""
-    BUG = 1
-    """An unexpected error; its traceback is in the log."""
+    """The command did what it was asked to do, and found no problem."""
+    PROBLEM = 1
+    """A problem was found, as the output says; or an unexpected error, as the log says."""
     USAGE = 2
-    """A flag, a setting, a module or an extra is wrong or missing."""
+    """An option, a setting, the user's module or an extra is wrong or missing."""
     DATABASE = 3
-    """The database cannot be used: not reached, or not let in."""
+    """The database cannot be used: not reached, or the login or a permission is refused."""
     SCHEMA = 4
-    """The outbox tables are not there, or not as this version needs them."""
+    """The outbox tables are missing, or differ from what this version needs."""
     BROKER = 5
     """The broker cannot be used, or does not agree with the topology."""
 
 
 BY_SIGNAL = 128
-"""Added to the number of the second signal: the exit code of a worker that it stopped."""
+"""Added to the number of a signal: the exit code of a command that the signal stopped."""
 
 
 class CommandError(Exception):
@@ -66,7 +60,7 @@ def missing_extra(error: ModuleNotFoundError) -> CommandError | None:
     return CommandError(f"{error.name} is not installed. Run: pip install 'postroom[{extra}]'")
 
 
-def raised_by_user(error: Exception) -> str:
+def raised_by_user(error: BaseException) -> str:
     """Say what a user's own module raised, and in which line; not the line, which may be secret."""
     frames = extract_tb(error.__traceback__)
     text = f"{type(error).__name__}: {error_text(error)}".rstrip(".")
@@ -79,10 +73,10 @@ def raised_by_user(error: Exception) -> str:
     return f"{text}.{_driver_remedy(error)}"
 
 
-def _driver_remedy(error: Exception) -> str:
+def _driver_remedy(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name in SYNC_DRIVERS:
         return " SQLAlchemy needs it for postgresql://. Write postgresql+asyncpg://."
-    if isinstance(error, InvalidRequestError) and "async driver" in str(error):
+    if type(error).__name__ == "InvalidRequestError" and "async driver" in str(error):
         return " Write postgresql+asyncpg://, or sqlite+aiosqlite://."
     return ""
 
@@ -96,38 +90,3 @@ def _is_users(filename: str) -> bool:
 def _short(filename: str) -> str:
     path = Path(filename)
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
-
-
-def bad_schema(error: SchemaError) -> CommandError:
-    """Say the first thing that is wrong with the tables, and how many more there are."""
-    more = len(error.drift) - 1
-    rest = f" ({more} more like it.)" if more else ""
-    return CommandError(f"{error.drift[0]}{rest}", Exit.SCHEMA)
-
-
-def bad_database(error: BaseException, url: URL) -> CommandError:
-    """Say that a database cannot be used, and where it was looked for."""
-    remedy = "Check the URL, the user and the password."
-    if _is_denied(error):
-        remedy = "Grant the user SELECT, INSERT, UPDATE and DELETE on the outbox tables."
-    return CommandError(f"cannot use {place(url)}: {error_text(error)}. {remedy}", Exit.DATABASE)
-
-
-def is_database_unusable(error: BaseException) -> bool:
-    """Tell whether an error means that the database cannot be used with these settings."""
-    unknown_option = isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
-    no_name = isinstance(error, UnicodeError)  # of a host
-    return unknown_option or no_name or _is_denied(error) or database_outage(error)
-
-
-def _is_denied(error: BaseException) -> bool:
-    return sql_state(error) == INSUFFICIENT_PRIVILEGE
-
-
-def place(url: URL) -> str:
-    """Name a database, without its password."""
-    if url.host is None:
-        return f"database `{url.database}`" if url.database else "the database in memory"
-    port = f":{url.port}" if url.port else ""
-    host = url.host.rpartition("@")[2]  # an @ in a password has to be written as %40
-    return f"database `{url.database or url.username}` at {host}{port}"

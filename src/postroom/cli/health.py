@@ -6,12 +6,14 @@ import logging
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from postroom.cli.errors import CommandError
 from postroom.relay.health import Health, HealthStatus
@@ -24,16 +26,54 @@ ANSWER_WITHIN = 5.0
 Ask = Callable[[], Health]
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is sent for a request."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = "application/json"
+
+    @classmethod
+    def json(cls, status: HTTPStatus, document: Mapping[str, Any]) -> "Answer":
+        """Answer with a JSON document."""
+        return cls(status, json.dumps(document).encode() + b"\n")
+
+
+AskInLoop = Callable[[], Health | None]
+"""Returns the relay's health; None if its event loop does not respond."""
+Route = Callable[[AskInLoop, bool], Answer]
+"""Answers a request. The second argument says whether the client may see details."""
+STUCK = Answer.json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "stuck"})
+
+
+def live(ask: AskInLoop, _details: bool) -> Answer:
+    """Answer whether the event loop responds."""
+    return STUCK if ask() is None else Answer.json(HTTPStatus.OK, {"status": "live"})
+
+
+def ready(ask: AskInLoop, details: bool) -> Answer:
+    """Answer whether records are delivered."""
+    health = ask()
+    if health is None:
+        return STUCK
+    is_ready = health.status is HealthStatus.OK
+    status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
+    return Answer.json(status, _document(health, details=details))
+
+
+ROUTES: Mapping[str, Route] = {"/live": live, "/ready": ready}
+
+
 @asynccontextmanager
-async def health_server(host: str, port: int | None, ask: Ask) -> AsyncIterator[None]:
-    """Answer on the port for as long as the block lasts; without a port, do nothing."""
-    if port is None:
-        yield
-        return
+async def health_server(
+    host: str, port: int, ask: Ask, routes: Mapping[str, Route]
+) -> AsyncIterator[None]:
+    """Answer on the port for as long as the block lasts."""
     loop = asyncio.get_running_loop()
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        server = _server(family)(address[:2], loop, ask)
+        server = _server(family)(address[:2], loop, ask, routes)
     except OSError as error:
         raise CommandError(f"cannot listen on {host}:{port} for --health-port: {error}.") from error
     thread = threading.Thread(target=server.serve_forever, name="postroom health", daemon=True)
@@ -54,9 +94,14 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, address: Any, loop: asyncio.AbstractEventLoop, ask: Ask) -> None:
-        self.loop = loop
-        self.ask = ask
+    def __init__(
+        self,
+        address: Any,
+        loop: asyncio.AbstractEventLoop,
+        ask: Ask,
+        routes: Mapping[str, Route],
+    ) -> None:
+        self.loop, self.ask, self.routes = loop, ask, routes
         super().__init__(address, _Handler)
 
     def health(self) -> Health | None:
@@ -89,39 +134,48 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a question."""
-        path = self.path.partition("?")[0]
-        if path not in ("/live", "/ready"):
-            self._answer(HTTPStatus.NOT_FOUND, {"error": "ask for /live or /ready"})
+        url = urlsplit(self.path)
+        route = self.server.routes.get(url.path)
+        if route is None:
+            known = " or ".join(self.server.routes)
+            self._send(Answer.json(HTTPStatus.NOT_FOUND, {"error": f"ask for {known}"}))
             return
-        health = self.server.health()
-        if health is None:
-            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "stuck"})
-        elif path == "/live":
-            self._answer(HTTPStatus.OK, {"status": "live"})
-        else:
-            ready = health.status is HealthStatus.OK
-            status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
-            self._answer(status, _document(health))
+        asks_details = "verbose" in parse_qs(url.query, keep_blank_values=True)
+        details = asks_details and is_loopback(self.client_address[0])
+        self._send(route(self.server.health, details))
 
     do_HEAD = do_GET  # noqa: N815
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Keep probes out of the log."""
 
-    def _answer(self, status: HTTPStatus, document: dict[str, Any]) -> None:
-        body = json.dumps(document).encode() + b"\n"
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
+    def version_string(self) -> str:
+        """Name the server without the version of Python."""
+        return "postroom"
+
+    def _send(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type)
+        self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body)
+            self.wfile.write(answer.body)
 
 
-def _document(health: Health) -> dict[str, Any]:
+def is_loopback(address: str) -> bool:
+    """Tell whether a client is on this machine."""
+    found = ip_address(address.partition("%")[0])
+    mapped = getattr(found, "ipv4_mapped", None)
+    return (mapped or found).is_loopback
+
+
+def _document(health: Health, *, details: bool) -> dict[str, Any]:
+    """Describe a health: reasons and routes name users and hosts, so they are details."""
     document: dict[str, Any] = {"status": health.status}
     if health.reason is not None:
-        document |= {"reason": health.reason, "seconds": round(health.seconds or 0, 1)}
-    if health.waiting_routes:
+        document["seconds"] = round(health.seconds or 0, 1)
+        if details:
+            document["reason"] = health.reason
+    if details and health.waiting_routes:
         document["waiting_routes"] = [asdict(each) for each in health.waiting_routes]
     return document

@@ -1,5 +1,6 @@
 """Finds what a user names as `path.to.module:name`."""
 
+import asyncio
 import importlib
 import inspect
 import logging
@@ -10,6 +11,7 @@ from typing import Any
 
 from postroom.cli.errors import CommandError, missing_extra, raised_by_user
 from postroom.errors import ConfigurationError
+from postroom.redaction import mask
 
 logger = logging.getLogger("postroom.worker")
 
@@ -28,8 +30,10 @@ async def load(target: str, *kinds: type[Any]) -> Any:
     except CommandError:
         raise
     except ConfigurationError as error:  # of the user's code, which knows what is wrong
-        raise CommandError(str(error)) from error
-    except Exception as error:
+        raise CommandError(mask(str(error))) from error
+    except (KeyboardInterrupt, asyncio.CancelledError):  # Ctrl-C, or a signal
+        raise
+    except BaseException as error:  # a SystemExit, too: another start would end the same way
         logger.debug("postroom: cannot load %s", target, exc_info=True)
         raise CommandError(f"cannot load {target}: {raised_by_user(error)}") from error
     if not isinstance(found, kinds):

@@ -6,6 +6,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
+from postroom.redaction import mask, redacted
+
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -14,6 +16,7 @@ def set_up_logging(style: str, level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.captureWarnings(style == "json")  # else Python writes them as text
 
 
 class TextFormatter(logging.Formatter):
@@ -26,9 +29,16 @@ class TextFormatter(logging.Formatter):
         """Write the time in UTC, to the millisecond."""
         return moment(record)
 
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one line, and a traceback below it, without passwords."""
+        return mask(super().format(record))
+
 
 class JsonFormatter(logging.Formatter):
-    """Time, level, logger and message, what the call gave as `extra`, and a traceback."""
+    """Time, level, logger and message, what the call gave as `extra`, and a traceback.
+
+    Passwords are masked: a library may log a URL, and a traceback shows lines of source.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Write one line."""
@@ -44,6 +54,8 @@ class JsonFormatter(logging.Formatter):
             document["exception"] = self.formatException(record.exc_info)
         if record.stack_info:
             document["stack"] = self.formatStack(record.stack_info)
+        for name, value in redacted(document).items():
+            document[name] = mask(value) if isinstance(value, str) else value
         try:
             return json.dumps(document, default=str, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError):  # an extra with odd keys, or a NaN

@@ -7,7 +7,6 @@ from rich.tree import Tree
 
 from postroom.cli.errors import CommandError, Exit, missing_extra
 from postroom.cli.loading import load
-from postroom.cli.settings import WorkerSettings
 from postroom.errors import ConfigurationError, OutageError
 from postroom.relay.relay import OutboxRelay
 
@@ -23,10 +22,12 @@ class Found(NamedTuple):
     cluster: "Cluster"
 
 
-async def topology_of(settings: WorkerSettings, target: str | None, broker: str | None) -> Found:
+async def topology_of(
+    target: str | None, broker: str, exchange: str, *, broker_wins: bool
+) -> Found:
     """Load a topology, or that of a relay; without either there is just an exchange.
 
-    `broker` is what a flag says; it wins over where the relay publishes to.
+    If `broker_wins`, the topology is for that broker, and not for the one of the relay.
     """
     try:
         from postroom.publishers.rabbitmq import Exchange, RabbitMQPublisher, Topology
@@ -34,18 +35,18 @@ async def topology_of(settings: WorkerSettings, target: str | None, broker: str 
     except ModuleNotFoundError as error:
         raise missing_extra(error) or error from error
     try:
-        cluster = cluster_of(settings.broker)
+        cluster = cluster_of(broker)
     except ConfigurationError as error:
         raise CommandError(str(error)) from error
     if target is None:
-        return Found(Topology(exchanges=[Exchange(settings.exchange)]), cluster)
+        return Found(Topology(exchanges=[Exchange(exchange)]), cluster)
     found: Topology | OutboxRelay = await load(target, Topology, OutboxRelay)
     if isinstance(found, Topology):
         return Found(found, cluster)
     publisher = found.publisher
     if not isinstance(publisher, RabbitMQPublisher) or publisher.topology is None:
         raise CommandError(f"the publisher of {target} has no topology. Give it one: topology=…")
-    return Found(publisher.topology, publisher.cluster if broker is None else cluster)
+    return Found(publisher.topology, cluster if broker_wins else publisher.cluster)
 
 
 async def apply_topology(found: Found) -> None:

@@ -4,21 +4,16 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from postroom.cli.errors import (
-    BY_SIGNAL,
-    CommandError,
-    Exit,
-    bad_database,
-    bad_schema,
-    is_database_unusable,
-    place,
-)
+from postroom.cli.database import bad_database, bad_schema, is_database_unusable, place
+from postroom.cli.errors import BY_SIGNAL, CommandError, Exit
 from postroom.cli.health import health_server
-from postroom.cli.settings import WorkerSettings
+from postroom.cli.metrics import metrics_of
+from postroom.cli.options import WorkerSettings
+from postroom.cli.telemetry import instrument
 from postroom.cli.wiring import relay_of
 from postroom.database.database import translated
 from postroom.errors import ConfigurationError, OutageError, SchemaError
@@ -90,15 +85,29 @@ async def _work(settings: WorkerSettings, signals: StopSignals, *, once: bool, w
     if relay is None:
         return signals.code
     try:
-        async with health_server(settings.health_host, settings.health_port, lambda: relay.health):
+        async with _observed(relay, settings):
             if wait or await _unless(signals.stop, check(relay)):
                 logger.info("postroom: %s", description(relay, once=once))
                 gc.freeze()  # what is there now stays: to look for garbage in it takes long
-                await _deliver(relay, signals, once=once)
+                tally = await _deliver(relay, signals, once=once)
+                return signals.code or exit_code(tally)
             return signals.code
     finally:
         await relay.publisher.close()  # which the check may have opened
         await relay.engine.dispose()
+
+
+@asynccontextmanager
+async def _observed(relay: OutboxRelay, settings: WorkerSettings) -> AsyncIterator[None]:
+    """Trace the relay; answer for health and metrics while the block lasts, if there is a port."""
+    instrument(relay)
+    host, port = settings.health_host, settings.health_port
+    if port is None:
+        yield
+        return
+    with metrics_of(relay) as routes:
+        async with health_server(host, port, lambda: relay.health, routes):
+            yield
 
 
 async def check(relay: OutboxRelay) -> bool:
@@ -139,7 +148,14 @@ def _name(publisher: Publisher) -> str:
     return str(publisher) if named else type(publisher).__name__
 
 
-async def _deliver(relay: OutboxRelay, signals: StopSignals, *, once: bool) -> None:
+def exit_code(tally: Tally | None) -> Exit:
+    """Return the exit code of `--once`: a record that could not be delivered is a problem."""
+    if tally is not None and (tally.retried or tally.postponed or tally.failed):
+        return Exit.PROBLEM
+    return Exit.OK
+
+
+async def _deliver(relay: OutboxRelay, signals: StopSignals, *, once: bool) -> Tally | None:
     stopping = asyncio.create_task(_stop(relay, signals))
     try:
         tally: Tally | None = await (relay.run_once() if once else relay.run())
@@ -154,6 +170,7 @@ async def _deliver(relay: OutboxRelay, signals: StopSignals, *, once: bool) -> N
     else:
         if tally is not None:
             logger.info("postroom: %s", tally)
+        return tally
     finally:
         stopping.cancel()
 

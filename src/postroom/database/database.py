@@ -5,6 +5,7 @@ import inspect
 import json
 import logging
 import random
+import time
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -64,6 +65,7 @@ class Database:
     """Runs the statements of an outbox. `shift` is added to the database's clock, by tests.
 
     `keep_connections`: it has the engine to itself, and keeps what it has connected until `close`.
+    `time_limit`: it only reads, and a statement that takes longer is ended.
     """
 
     def __init__(
@@ -74,14 +76,20 @@ class Database:
         lease: timedelta = LEASE,
         shift: Callable[[], timedelta] = timedelta,
         keep_connections: bool = False,
+        time_limit: timedelta | None = None,
     ) -> None:
         self.engine = engine
         self.tables = tables
-        self.sql = dialect_of(engine, tables, lease)
+        self.sql = dialect_of(engine, tables, lease, time_limit)
         self._keep_connections = keep_connections
         self._shift = shift
+        self.watch: Callable[[str, float], None] | None = None
+        """Is called with the name of each statement and the seconds that it took."""
+        self._names: dict[TextClause, str] = {}
         self.records, self.leases = self._name(tables.records), self._name(tables.leases)
         self.workers, self.blocked = self._name(tables.workers), self._name(tables.blocked_keys)
+        self.attempts, self.pauses = self._name(tables.attempts), self._name(tables.pauses)
+        self.audit, self.inbox = self._name(tables.audit), self._name(tables.inbox)
 
     @cached_property
     def _transactions(self) -> Transactions:
@@ -94,6 +102,9 @@ class Database:
         try:
             async with self._transactions.begin(snapshot=snapshot) as execute:
                 yield partial(self._run, execute)
+                ended = time.perf_counter()
+            if self.watch is not None:
+                self.watch("commit", time.perf_counter() - ended)
         except Exception as error:
             explain_pooler(error)
             raise
@@ -142,7 +153,21 @@ class Database:
     async def _run(
         self, execute: Execute, statement: TextClause, /, **values: Any
     ) -> Sequence[Any]:
-        return await execute(statement, {**self.sql.clock(self._shift()), **values})
+        values = {**self.sql.clock(self._shift()), **values}
+        if self.watch is None:
+            return await execute(statement, values)
+        began = time.perf_counter()
+        try:
+            return await execute(statement, values)
+        finally:  # one that is cut off by a time-out, too
+            self.watch(self._names.get(statement, "other"), time.perf_counter() - began)
+
+    def name_statements(self, part: object) -> None:
+        """Name the statements of a part of the store by its module and its attributes."""
+        module = type(part).__module__.rpartition(".")[2]
+        for name, value in vars(part).items():
+            if isinstance(value, TextClause):
+                self._names[value] = f"{module}.{name.strip('_')}"
 
     def _name(self, table: Table) -> str:
         """Return a table's name and schema, quoted as the database wants it."""
@@ -180,7 +205,12 @@ def transaction(
     return call
 
 
-def dialect_of(engine: AsyncEngine, tables: OutboxTables, lease: timedelta) -> Dialect:
+def dialect_of(
+    engine: AsyncEngine,
+    tables: OutboxTables,
+    lease: timedelta,
+    time_limit: timedelta | None = None,
+) -> Dialect:
     """Return the dialect of an engine. Raises ConfigurationError for one that has none."""
     if not isinstance(engine, AsyncEngine):
         raise ConfigurationError(
@@ -189,9 +219,10 @@ def dialect_of(engine: AsyncEngine, tables: OutboxTables, lease: timedelta) -> D
         )
     match engine.dialect.name:
         case "postgresql":
-            return PostgresDialect(translated(engine, tables.records).fullname, lease)
+            name = translated(engine, tables.records).fullname
+            return PostgresDialect(name, lease, time_limit)
         case "sqlite":
-            return SQLiteDialect()
+            return SQLiteDialect(time_limit)
         case other:
             raise ConfigurationError(
                 f"postroom has no store for {other}. Use PostgreSQL or SQLite."

@@ -5,14 +5,12 @@ from typing import Final
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from postroom.errors import ConfigurationError, error_text
+from postroom.errors import DRIVERS, ConfigurationError, error_text
 
 LASTING: Final = ("0A", "21", "22", "23", "26", "2F", "42", "44", "P0")
 """The classes of PostgreSQL's states that refuse a statement, with P0 for what triggers raise.
 
 SQLAlchemy has a class of its own for a part of them only."""
-DRIVERS: Final = ("asyncpg", "psycopg", "aiosqlite", "sqlite3")
-"""Errors of asyncpg come as its own, and those of any connection that is being made."""
 LOCKED: Final = "55P03"
 CONFLICTS: Final = {
     "40P01": "two transactions waited for each other's locks (deadlock)",

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import event, text
@@ -33,13 +33,14 @@ class PostgresDialect:
     shielded = False
     """Whether a transaction must not be interrupted by a cancelled task."""
 
-    def __init__(self, name: str, lease: timedelta) -> None:
+    def __init__(self, name: str, lease: timedelta, time_limit: timedelta | None = None) -> None:
         quarter = max(1000, int(250 * lease.total_seconds()))
+        limit = None if time_limit is None else max(1, int(1000 * time_limit.total_seconds()))
         self._name = f"postroom {name}".replace("'", "")[:63]
         self._settings = {
-            "lock_timeout": quarter,
+            "lock_timeout": limit or quarter,
             "idle_in_transaction_session_timeout": quarter,
-            "statement_timeout": 2 * quarter,
+            "statement_timeout": limit or 2 * quarter,
             # A statement may be a transaction by itself; each is to see the latest.
             "default_transaction_isolation": "read committed",
             # Plans must not depend on statistics: a prepared statement may keep the plan that was
@@ -147,6 +148,38 @@ class PostgresDialect:
         # number, because the planner takes half of the rows to be in it otherwise, and then sorts.
         listed = f"{column} IN (SELECT unnest(CAST(CAST(:{parameter} AS text) AS bigint[])))"
         return f"CAST({listed} AS integer) <> 1"
+
+    def matches(self, column: str, parameter: str) -> str:
+        """Compare with a pattern that `pattern` has written."""
+        return f"{column} LIKE :{parameter}"
+
+    def pattern(self, text: str) -> str:
+        """Write a pattern in which * stands for any text, as the value of a parameter."""
+        escaped = text.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+        return escaped.replace("*", "%")
+
+    def contains(self, column: str, parameter: str) -> str:
+        """Search for a text, upper or lower case."""
+        return f"strpos(lower({column}), lower(CAST(:{parameter} AS text))) > 0"
+
+    def moment(self, parameter: str) -> str:
+        """Return a moment that `time` has written."""
+        return f"CAST(:{parameter} AS timestamptz)"
+
+    def time(self, moment: datetime) -> Any:
+        """Return the value of a parameter that is a moment."""
+        return moment
+
+    def estimate(self, table: str) -> str:
+        """Return about how many rows a table has, without counting them."""
+        name = table.replace("'", "''")
+        return f"""(SELECT CASE WHEN pg_stat_get_live_tuples(c.oid) > 0
+            THEN pg_stat_get_live_tuples(c.oid) ELSE greatest(CAST(c.reltuples AS bigint), 0) END
+            FROM pg_catalog.pg_class c WHERE c.oid = to_regclass('{name}'))"""
+
+    def merged(self, column: str, parameter: str) -> str:
+        """Return a column of JSON objects with the members of another object, which is JSON."""
+        return f"{column} || CAST(:{parameter} AS jsonb)"
 
     def clock(self, shift: timedelta) -> Mapping[str, Any]:
         """Return the parameters of `now`."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,8 @@ from postroom.errors import ConfigurationError
 
 BUSY_TIMEOUT = 5000
 """Milliseconds to wait for another writer."""
+STEPS = 10_000
+"""How many steps of SQLite's machine lie between two looks at the clock: about 1 ms."""
 WAL_PAUSE = 50
 """Milliseconds between attempts to change the file's mode."""
 
@@ -29,6 +32,9 @@ class SQLiteDialect:
     typed = False
     shares_work = False
     shielded = True  # else the thread of a cancelled task may keep the write lock
+
+    def __init__(self, time_limit: timedelta | None = None) -> None:
+        self._time_limit = time_limit
 
     def install(self, engine: AsyncEngine) -> None:
         """Do nothing: SQLite has no settings to apply."""
@@ -57,7 +63,8 @@ class SQLiteDialect:
             await connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_TIMEOUT}")
             if not await _in_transaction(connection):  # an engine may be set up to begin by itself
                 await connection.exec_driver_sql("BEGIN" if snapshot else "BEGIN IMMEDIATE")
-            yield connection
+            async with _interrupted_after(connection, self._time_limit):
+                yield connection
 
     def after(self, seconds: str) -> str:
         # To the millisecond, with the six digits that SQLAlchemy reads and writes.
@@ -92,9 +99,29 @@ class SQLiteDialect:
     def not_among(self, column: str, parameter: str) -> str:
         return f"{column} NOT IN (SELECT value FROM json_each(:{parameter}))"
 
+    def matches(self, column: str, parameter: str) -> str:
+        return f"{column} GLOB :{parameter}"  # LIKE takes no notice of case
+
+    def pattern(self, text: str) -> str:
+        return text.replace("[", "[[]").replace("?", "[?]")
+
+    def contains(self, column: str, parameter: str) -> str:
+        return f"instr(lower({column}), lower(:{parameter})) > 0"
+
+    def moment(self, parameter: str) -> str:
+        return f":{parameter}"
+
+    def time(self, moment: datetime) -> Any:
+        return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+    def estimate(self, table: str) -> str:
+        return f"(SELECT coalesce(max(rowid) - min(rowid) + 1, 0) FROM {table})"
+
+    def merged(self, column: str, parameter: str) -> str:
+        return f"json_patch({column}, :{parameter})"
+
     def clock(self, shift: timedelta) -> Mapping[str, Any]:
-        now = datetime.now(UTC) + shift
-        return {"now": now.strftime("%Y-%m-%d %H:%M:%S.%f")}
+        return {"now": self.time(datetime.now(UTC) + shift)}
 
     def numbers(self, values: Collection[int]) -> Any:
         return json.dumps(list(values))
@@ -105,6 +132,24 @@ async def _use_wal(connection: AsyncConnection) -> None:
     if await _in_transaction(connection):
         await connection.exec_driver_sql("ROLLBACK")
     await connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+
+
+@asynccontextmanager
+async def _interrupted_after(
+    connection: AsyncConnection, time_limit: timedelta | None
+) -> AsyncIterator[None]:
+    """Interrupt what runs on a connection for longer than this: SQLite has no such setting."""
+    if time_limit is None:
+        yield
+        return
+    raw = await connection.get_raw_connection()
+    driver: Any = raw.driver_connection
+    end = time.monotonic() + time_limit.total_seconds()
+    await driver.set_progress_handler(lambda: time.monotonic() > end, STEPS)
+    try:
+        yield
+    finally:
+        await driver.set_progress_handler(None, 0)
 
 
 async def _in_transaction(connection: AsyncConnection) -> bool:

@@ -111,6 +111,14 @@ class EventRegistry:
         except KeyError:
             raise UnknownEventTypeError(event_type, self._classes) from None
 
+    def event_types(self) -> list[str]:
+        """Return every event type that has a class or a handler, in alphabetical order."""
+        return sorted({*self._classes, *self._name_handlers})
+
+    def upcast_versions(self, event_type: str) -> list[int]:
+        """Return the old versions of an event type that an upcaster reads."""
+        return sorted(version for name, version in self._upcasters if name == event_type)
+
     def upcasts(self, event_type: type | str, *, version: int) -> Callable[[Upcaster], Upcaster]:
         """Register the decorated function: it turns a payload of `version` into the next one's."""
         check_step(event_type, version)

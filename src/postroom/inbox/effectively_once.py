@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session, SessionTransaction
 
 from postroom.capture.connection_kinds import is_autocommit
-from postroom.errors import ConfigurationError, OutageError, PostroomError, error_text
+from postroom.errors import ConfigurationError, OutageError, PostroomError, error_text, traceable
 from postroom.inbox.receipts import Receipts
 from postroom.record import ClaimedRecord
 
@@ -139,9 +139,10 @@ class HandlerReceipts:
         try:
             async with self._engine.begin() as connection:
                 await connection.run_sync(self._inbox.add, str(record.id), handler)
-        except Exception:
+        except Exception as error:
             # The handler is done all the same. It is repeated only if the record is.
-            log.warning("cannot add the receipt of %s for %s", handler, record.id, exc_info=True)
+            text = "cannot add the receipt of %s for %s"
+            log.warning(text, handler, record.id, exc_info=traceable(error))
 
     async def take_back(self, record: ClaimedRecord, handler: str) -> None:
         """Forget that a handler is done with a record, however long it takes: else it would be."""

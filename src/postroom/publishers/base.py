@@ -1,7 +1,7 @@
 """What a publisher is, and what it answers to the relay."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Protocol, Self, runtime_checkable
 
@@ -22,11 +22,12 @@ class Refused:
     """This record was refused, for this reason.
 
     It counts as an attempt, and the record is tried again on the retry schedule; `permanent` fails
-    it at once.
+    it at once. `error` is logged with its traceback.
     """
 
     reason: str
     permanent: bool = False
+    error: BaseException | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +139,15 @@ class ReportsWaitingRoutes(Protocol):
 
     def waiting_routes(self) -> Sequence[WaitingRoute]:
         """Return the routes that records wait for. Called in the event loop, for health."""
+
+
+@runtime_checkable
+class NamesDestinations(Protocol):
+    """A publisher that can tell, for traces, where it sends a record."""
+
+    def messaging_attributes(self, record: ClaimedRecord) -> Mapping[str, str | int]:
+        """Return the attributes of OpenTelemetry's messaging conventions that say where it goes.
+
+        `messaging.system` and `messaging.destination.name` at least. Called in the event loop, for
+        records whose trace is recorded.
+        """

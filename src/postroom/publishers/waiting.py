@@ -101,7 +101,8 @@ class WaitingRoutes(Generic[R]):
         if now >= wait.log_at:
             wait.log_at, wait.logged = now + LOG_EVERY, True
             still = "postroom: still waiting, for %.0f s: %s"
-            logger.warning(still, now - wait.since, self._report(route, wait, now))
+            report = self._report(route, wait, now)
+            logger.warning(still, now - wait.since, report, extra={"route": report.route})
         return Postponed(reason, timedelta(seconds=self._delay(wait, now)))
 
     def delivered(self, route: R, record_id: UUID) -> None:
@@ -148,7 +149,8 @@ class WaitingRoutes(Generic[R]):
             wait.log_at = now + QUIET
         else:
             text = "postroom: %s cannot be used: %s. Its records wait, and are not counted"
-            logger.warning(text, self._describe(route), reason)
+            name = self._describe(route)
+            logger.warning(text, name, reason, extra={"route": name})
             wait.logged = True
         if len(self._waits) == LISTED:
             logger.warning("postroom: %d routes cannot be used; more are not logged", LISTED)
@@ -159,7 +161,9 @@ class WaitingRoutes(Generic[R]):
         self._ended[route] = now
         if wait.logged:
             text = "postroom: no record waits for %s any more, after %.1f s; %d had to wait"
-            logger.warning(text, self._describe(route), now - wait.since, wait.waited)
+            name, seconds = self._describe(route), now - wait.since
+            about = {"route": name, "duration": round(seconds, 3), "records": wait.waited}
+            logger.warning(text, name, seconds, wait.waited, extra=about)
 
     def _report(self, route: R, wait: _Wait, now: float) -> WaitingRoute:
         return WaitingRoute(

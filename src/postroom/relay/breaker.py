@@ -3,10 +3,11 @@
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
 
 from postroom.clock import Clock
+from postroom.redaction import mask
+from postroom.relay.observer import BreakerState, Observers
 
 logger = logging.getLogger("postroom.relay")
 
@@ -27,7 +28,8 @@ class Breaker:
     clock: Clock
     changed: Callable[[], None]
     """Is called when the state or `retry_at` has changed."""
-    state: Literal["closed", "open", "half_open"] = "closed"
+    observers: Observers = field(default_factory=Observers)
+    state: BreakerState = "closed"
     reason: str = ""
     retry_at: float = 0.0
     _pause: float = 0.0
@@ -43,7 +45,7 @@ class Breaker:
 
     def trip(self, reason: str) -> None:
         """Note an outage. Several reports of one outage do not make the pause longer."""
-        now = self.clock.monotonic()
+        now, reason = self.clock.monotonic(), mask(reason)
         if self.state == "open" and now < self.retry_at:
             return
         # The first line of an outage is a warning, and each that gives another reason.
@@ -59,8 +61,8 @@ class Breaker:
             reason.rstrip("."),
             pause,
         )
-        self.state, self.reason, self.retry_at = "open", reason, now + pause
-        self.changed()
+        self.reason, self.retry_at = reason, now + pause
+        self._change("open")
 
     def due(self) -> bool:
         """Return whether it is time to try again."""
@@ -75,8 +77,7 @@ class Breaker:
     def half_open(self) -> None:
         """Note that a connection was made: one delivery will tell whether all is well."""
         if self.state == "open":
-            self.state = "half_open"
-            self.changed()
+            self._change("half_open")
 
     def reset(self) -> None:
         """Note that all is well."""
@@ -86,5 +87,10 @@ class Breaker:
                 self.name,
                 self.clock.monotonic() - self._since,
             )
-            self.state, self.reason = "closed", ""
-            self.changed()
+            self.reason = ""
+            self._change("closed")
+
+    def _change(self, state: BreakerState) -> None:
+        self.state = state
+        self.observers.tell(lambda it: it.breaker_changed(self.name, state))
+        self.changed()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from postroom.record import Key
 from postroom.relay.leases import HeldLeases
+from postroom.relay.observer import Observers
 from postroom.store.base import Claim, HeldRecord, Settlement
 from postroom.store.key_order import KeyOrder
 from postroom.store.store import Store
@@ -39,6 +40,7 @@ class ClaimPlan:
     leases: HeldLeases
     capacity: int
     batch_size: int
+    observers: Observers = field(default_factory=Observers)
     empty_claims: int = 0
     """How many claims in a row have found that there is nothing to deliver."""
     _more: set[int] = field(default_factory=set)  # the partitions that may have more to claim
@@ -126,6 +128,7 @@ class ClaimPlan:
         if full:
             self._full_claim_at = ended + min(LONGEST_PAUSE, (ended - began) / REREAD_SHARE)
         self.order.add(claim)
+        self.observers.tell(lambda it: it.claimed(len(claim.records), ended - began))
         found = {each.partition for each in claim.records}
         if found:
             self.leases.served(began)

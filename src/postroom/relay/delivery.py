@@ -9,11 +9,13 @@ from postroom.clock import Clock
 from postroom.database.errors import describe
 from postroom.publishers.base import Delivered, Outage, Outcome, Publisher, Refused
 from postroom.relay.breaker import Breaker
-from postroom.relay.health import Tally, log_attempt
+from postroom.relay.health import Tally
 from postroom.relay.leases import HeldLeases
+from postroom.relay.observer import Answer, Observers
 from postroom.relay.outcomes import refusal_before_delivery, settlement_of
 from postroom.relay.poison import Poison
-from postroom.relay.publishing import Answer, publish
+from postroom.relay.publishing import publish
+from postroom.relay.refusal_log import RefusalLog
 from postroom.relay.settings import RelaySettings
 from postroom.store.base import HeldRecord, Settlement
 from postroom.store.key_order import KeyOrder
@@ -37,6 +39,7 @@ LOCK_PAUSE = 0.5
 class Delivery:
     """Sends records, notes the answers and settles them."""
 
+    worker: str
     store: Store
     publisher: Publisher
     settings: RelaySettings
@@ -48,6 +51,8 @@ class Delivery:
     tally: Tally
     changed: Callable[[], None]
     """Is called when there is something for the loop to do."""
+    observers: Observers = field(default_factory=Observers)
+    refusal_log: RefusalLog = field(default_factory=RefusalLog)
     drain: bool = False  # the relay ends when everything is settled
     more_to_claim: bool = False
     closed: bool = False
@@ -61,6 +66,7 @@ class Delivery:
     bug: BaseException | None = None
     """What should not have happened in a delivery. The loop raises it."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)  # a batch each, then the next
+    _calls: dict[object, tuple[float, Sequence[HeldRecord]]] = field(default_factory=dict)
     _settled_at: float = -SETTLE_PAUSE
     _planned: bool = False  # the loop waits for the next settlement
     _urgent: set[HeldRecord] = field(default_factory=set)  # answered, and others wait for them
@@ -116,12 +122,12 @@ class Delivery:
         self._probes.add(record.position)
         return [self.order.take(1, lambda each: each is record)]
 
-    async def send_suspects(self, worker: str) -> None:
+    async def send_suspects(self) -> None:
         """After crashes, send one record of a partition at a time, written down before."""
         if not self.poison.restricts:
             return
         if done := self.poison.survived(self.order):
-            await self.store.leases.clear_crashes(worker, done)
+            await self.store.leases.clear_crashes(self.worker, done)
         room = self.room
         if self.breaker.state != "closed":
             room = 0 if self._probing or self.breaker.state == "open" else min(1, room)
@@ -131,7 +137,7 @@ class Delivery:
             died = chosen.pop(record) - 1
             self.refuse(record, f"the process died {died} times while it delivered this record")
         if chosen:
-            for record in await self.store.leases.suspect(worker, chosen):
+            for record in await self.store.leases.suspect(self.worker, chosen):
                 self.poison.sent(record, chosen[record], self.clock.monotonic())
                 if self.breaker.state == "half_open":
                     self._probes.add(record.position)
@@ -147,17 +153,24 @@ class Delivery:
         """Deliver records, then the next ones at once, before anything is settled."""
         while batch:
             good = self._without_refused(batch)
+            call, began = object(), self.clock.monotonic()
+            self._calls[call] = began, good
             try:
-                answers = await publish(self.publisher, good) if good else ()
+                answers = await self._publish(good) if good else ()
             except asyncio.CancelledError:
                 for each in good:
                     self.order.returned(each)
                 raise
-            self._answered(good, answers)
+            finally:
+                del self._calls[call]
+            self._answered(good, answers, self.clock.monotonic() - began)
             batch, *others = self._batches() or [[]]
             for other in others:
                 self._start(other)
             self._tell()
+
+    async def _publish(self, records: Sequence[HeldRecord]) -> Sequence[Answer]:
+        return await publish(self.publisher, records, self.observers, self.settings.redact)
 
     def _without_refused(self, batch: Sequence[HeldRecord]) -> Sequence[HeldRecord]:
         """Refuse the records that are not even to be sent; return the others."""
@@ -182,6 +195,13 @@ class Delivery:
         if self.bug or self.poison.restricts or not can_wait:
             self.changed()
 
+    def longest_call(self) -> tuple[HeldRecord, float] | None:
+        """Return the first record of the call that takes longest so far, and its seconds."""
+        for began, records in self._calls.values():  # in the order in which they began
+            if records:
+                return records[0], self.clock.monotonic() - began
+        return None
+
     async def cancel(self) -> None:
         """Cancel what is in flight: it counts as not delivered."""
         self.closed = True
@@ -204,13 +224,17 @@ class Delivery:
         if isinstance(outcome, Refused) or (delivered and record.blocks_key):
             self._urgent.add(record)
 
-    def _answered(self, records: Sequence[HeldRecord], answers: Sequence[Answer]) -> None:
+    def _answered(
+        self, records: Sequence[HeldRecord], answers: Sequence[Answer], seconds: float
+    ) -> None:
         """Note the answers; an outage among them is about the records that have none."""
         lost: dict[HeldRecord, Outage] = {}
         for record, answer in zip(records, answers, strict=True):
             if isinstance(answer, Outage):
                 lost[record] = answer
             else:
+                if isinstance(answer, Refused):
+                    record.seconds = seconds
                 self._answer(record, answer)
         known = [each for each in records if each not in lost] if lost else records
         self.poison.answered(known)
@@ -263,11 +287,12 @@ class Delivery:
         outcomes = self.to_settle(now)
         if not outcomes:
             return Settlement()
-        settlement = settlement_of(outcomes, self.settings)
+        settlement = settlement_of(outcomes, self.settings, self.worker)
         tokens = self.leases.usable(now)
         for each in settlement.delivered:
             if tokens.get(each.partition) != each.token:
                 each.blocks_key = True  # a new holder of the lease may have blocked its key
+                settlement.late.append(each)
         self._planned = False
         written = await self.store.settlements.settle(settlement)
         self._settled_at = self.clock.monotonic()
@@ -279,9 +304,10 @@ class Delivery:
         for attempt in settlement.attempts:
             self.order.drop_key(attempt.record)
         self.tally.add_deliveries(settlement.delivered, self.clock.shift())
+        self.observers.settled(settlement.delivered, written)
         for attempt in written:  # those of a lost lease are for its new holder to report
             self.tally.add_attempt(attempt, now)
-            log_attempt(attempt)
+            self.refusal_log.add(attempt, now)
         logger.debug("postroom: settled %s", settlement)
         return settlement
 

@@ -133,20 +133,3 @@ def health_of(
         degraded = HealthStatus.DEGRADED
         return Health(status=degraded, reason=reason, seconds=seconds, waiting_routes=waiting)
     return Health(status=HealthStatus.OK, waiting_routes=waiting)
-
-
-def log_attempt(attempt: Attempt) -> None:
-    """Log a record that was not delivered, once that is written."""
-    record, count, delay = attempt.record.record, attempt.retry_count, attempt.delay
-    about = {"record_id": str(record.id), "event_type": record.event_type}
-    match attempt.verdict:
-        case Verdict.FAILED:
-            reason = attempt.reason or "it was found at its limit"
-            text = "postroom: gave up on %s after %d attempts: %s"
-            logger.critical(text, record, count, reason, extra=about)
-        case Verdict.POSTPONED:
-            text = "postroom: %s is postponed, again in %s: %s"  # its route is a warning
-            logger.debug(text, record, delay, attempt.reason, extra=about)
-        case Verdict.RETRY:
-            text = "postroom: %s was refused (attempt %d), again in %s: %s"
-            logger.error(text, record, count, delay, attempt.reason, extra=about)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
 from postroom.record import PARTITIONS
+from postroom.relay.observer import Observers
 from postroom.store.base import HeldRecord, Lease
 
 MARGIN = 0.2
@@ -15,12 +16,13 @@ LINGER = 5.0
 class HeldLeases:
     """Says what may be claimed and sent. The worker's own monotonic clock decides."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, observers: Observers | None = None) -> None:
         self.by_partition: dict[int, Lease] = {}
         self.surplus: frozenset[int] = frozenset()
         """The partitions to release, because others are there to take them."""
         self.lock = asyncio.Lock()
         """A poll and a heartbeat change the same rows: one at a time."""
+        self._observers = observers or Observers()
         self._usable = (1 - MARGIN) * seconds
         self._deadlines: dict[int, float] = {}
         self._tokens: dict[int, int] = {}
@@ -35,6 +37,7 @@ class HeldLeases:
         self._tokens = {partition: each.token for partition, each in self.by_partition.items()}
         self._all_until = asked_at + self._usable
         self.surplus = frozenset()
+        self._observers.tell(lambda it: it.leased(len(self.by_partition)))
 
     def renewed(self, tokens: Mapping[int, int], *, asked_at: float) -> None:
         """Rely longer on what a heartbeat renewed."""

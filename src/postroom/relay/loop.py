@@ -4,9 +4,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
+from typing import Literal
 
 from postroom.clock import Clock
 from postroom.database.database import finish
@@ -16,12 +17,13 @@ from postroom.publishers.base import Publisher
 from postroom.relay.breaker import Breaker
 from postroom.relay.claiming import ClaimPlan, claim_past_hot_keys
 from postroom.relay.delivery import LOCK_PAUSE, Delivery
-from postroom.relay.health import Tally
+from postroom.relay.health import Health, Tally, health_of
 from postroom.relay.leases import HeldLeases
+from postroom.relay.observer import Observers
 from postroom.relay.poison import Poison
 from postroom.relay.settings import RelaySettings
 from postroom.relay.timer import PollTimer
-from postroom.store.base import Verdict
+from postroom.store.base import Pauses, Verdict
 from postroom.store.key_order import KeyOrder
 from postroom.store.store import Store
 
@@ -41,6 +43,7 @@ class Loop:
     settings: RelaySettings
     clock: Clock
     tally: Tally
+    observers: Observers = field(default_factory=Observers)
     drain: bool = False
     idle: bool = False
     """Whether the last look at the outbox found nothing to deliver."""
@@ -48,26 +51,38 @@ class Loop:
     def __post_init__(self) -> None:
         batch = self.settings.batch_size
         capacity = self.publisher.max_in_flight + 2 * batch
-        self.publisher_breaker = Breaker("the publisher", self.clock, self.publisher_changed)
-        self.database_breaker = Breaker("the database", self.clock, self.look)
-        self.leases = HeldLeases(self.settings.lease.total_seconds())
-        self._order = KeyOrder()
+        self.left = False
+        """Whether the worker has released its leases for good."""
+        self.listener: Literal["up", "down", "off"] = "off"
+        self.pauses = Pauses()
+        """What operators have paused, as the last poll has found it."""
+        changed, watched = self.publisher_changed, self.observers
+        self.publisher_breaker = Breaker("the publisher", self.clock, changed, watched)
+        self.database_breaker = Breaker("the database", self.clock, self.look, watched)
+        self.leases = HeldLeases(self.settings.lease.total_seconds(), watched)
+        self.order = KeyOrder()
         self._poison = Poison(capacity, self.settings.max_crashes)
         self._timer = PollTimer(self.settings, self.clock, self.drain)
         self._plan = ClaimPlan(
-            order=self._order, leases=self.leases, capacity=capacity, batch_size=batch
+            order=self.order,
+            leases=self.leases,
+            capacity=capacity,
+            batch_size=batch,
+            observers=watched,
         )
-        self._delivery = Delivery(
+        self.delivery = Delivery(
+            worker=self.worker,
             store=self.store,
             publisher=self.publisher,
             settings=self.settings,
             clock=self.clock,
             breaker=self.publisher_breaker,
-            order=self._order,
+            order=self.order,
             leases=self.leases,
             poison=self._poison,
             tally=self.tally,
             changed=self.look,
+            observers=watched,
             drain=self.drain,
         )
         self.reopen = asyncio.Event()
@@ -90,7 +105,7 @@ class Loop:
             self._timer.woken = True
         else:
             self._plan.wake(partitions)
-        self._delivery.more_to_claim = True
+        self.delivery.more_to_claim = True
         self.look()
 
     def publisher_changed(self) -> None:
@@ -104,13 +119,18 @@ class Loop:
             return
         grace = self.settings.grace.total_seconds()
         self._stop_at = self._now() + grace
-        self._delivery.closed = True
+        self.delivery.closed = True
         self.look()
         if self._time_limit is not None:
             # A database that does not answer must not outlast the grace period.
             limit = asyncio.get_running_loop().time() + grace
             with suppress(RuntimeError):  # it has answered
                 self._time_limit.reschedule(min(limit, self._time_limit.when() or limit))
+
+    def health(self) -> Health:
+        """Return the health of the relay, which runs."""
+        outages = self.database_breaker.outage, self.publisher_breaker.outage
+        return health_of(outages, self.publisher, self.tally, self._now())
 
     @property
     def stopping(self) -> bool:
@@ -129,14 +149,14 @@ class Loop:
     def _finished(self) -> bool:
         if self.stopping:
             over = self._now() >= self._stop_at
-            return over or not (self._delivery.tasks or self._delivery.outcomes)
+            return over or not (self.delivery.tasks or self.delivery.outcomes)
         return self.drain and self.idle
 
     async def _turn(self) -> None:
         self._asked = False  # anything of the database
-        if self._delivery.bug is not None:
-            raise self._delivery.bug
-        if self.drain and self.publisher_breaker.state == "open" and not self._delivery.tasks:
+        if self.delivery.bug is not None:
+            raise self.delivery.bug
+        if self.drain and self.publisher_breaker.state == "open" and not self.delivery.tasks:
             raise OutageError(self.publisher_breaker.reason)
         if self.publisher_breaker.due():
             self.reopen.set()
@@ -148,9 +168,10 @@ class Loop:
                     await self._pause()
                 else:
                     await self._poll()
+                if self._delivering:
                     await self._claim()
                     await claim_past_hot_keys(self._plan, self.store, self._now())
-                    await self._delivery.send_suspects(self.worker)
+                    await self.delivery.send_suspects()
         except Exception as error:
             if self.drain or not database_outage(error):
                 raise
@@ -158,22 +179,23 @@ class Loop:
             return
         if self._asked:
             self.database_breaker.reset()
-        self._delivery.send()
+        self.delivery.send()
         await self._wait()
 
     @property
     def _delivering(self) -> bool:
-        """Whether records may be claimed and sent: it is not stopping, and there is no outage."""
-        return not self.stopping and self.publisher_breaker.state != "open"
+        """Whether records may be claimed and sent: no stop, no outage, no pause of everything."""
+        stopped = self.stopping or self.pauses.everything
+        return not stopped and self.publisher_breaker.state != "open"
 
     async def _settle(self) -> None:
         """Write the outcomes of deliveries, and note where that makes records ready."""
         try:
-            settlement = await self._delivery.settle()
+            settlement = await self.delivery.settle()
         except Exception as error:
             if self.drain or not is_conflict(error):
                 raise
-            await self._delivery.put_locked_aside(error)
+            await self.delivery.put_locked_aside(error)
             return
         self._asked |= bool(settlement.delivered or settlement.attempts)
         for each in settlement.delivered:
@@ -188,12 +210,12 @@ class Loop:
     async def _poll(self, *, take: bool = True) -> None:
         """Renew the leases, release what has no work, take a share of what has."""
         now, surplus = self._now(), self.leases.surplus
-        if surplus and surplus.isdisjoint(self._order.partitions()):
+        if surplus and surplus.isdisjoint(self.order.partitions()):
             self._timer.within(0)  # nobody serves these until they are released
-        quiet = self._asked and not (self._order.held or self._delivery.more_to_claim)
+        quiet = self._asked and not (self.order.held or self.delivery.more_to_claim)
         if not self._timer.due(now, quiet=quiet):
             return
-        busy = self._order.partitions()
+        busy = self.order.partitions()
         if take and not self.drain:
             busy |= self.leases.lingering(now)
         async with self.leases.lock:
@@ -208,16 +230,29 @@ class Loop:
             )
             self.leases.polled(poll.leases, asked_at=now)
         self._asked = True
-        self.leases.limit(poll.share, lambda each: self._order.load(each).held)
-        self._order.drop_waiting(lambda each: not self.leases.holds(each))
+        self.leases.limit(poll.share, lambda each: self.order.load(each).held)
+        self.order.drop_waiting(lambda each: not self.leases.holds(each))
+        self._apply(poll.pauses)
         self._poison.look_at(self.leases)
         if self._plan.look_into(self.leases.by_partition if take else ()):
             self._timer.woken = True
-        self.idle = self._timer.end(poll, busy=bool(poll.leases or self._order.held))
+        self.idle = self._timer.end(poll, busy=bool(poll.leases or self.order.held))
+        if poll.pauses.everything:
+            self.idle |= not self.order.held
         if self.idle and self.publisher_breaker.state == "half_open":
             self.publisher_breaker.reset()  # there is nothing to try it with
         self.tally.note_unattended(poll.unattended, self._now())
         logger.debug("postroom: leases %d of %d partitions", len(poll.leases), poll.waiting)
+
+    def _apply(self, pauses: Pauses) -> None:
+        """Drop what is paused and not in flight; log what has changed."""
+        if pauses:
+            self.order.drop_from(pauses.hold)
+        if pauses.everything != self.pauses.everything:
+            change = "paused by an operator" if pauses.everything else "resumed"
+            logger.warning("postroom: deliveries are %s", change)
+            self._timer.woken = True
+        self.pauses = pauses
 
     async def _claim(self) -> None:
         """Read more records, evenly from the partitions."""
@@ -226,7 +261,7 @@ class Loop:
             return
         self._plan.begin(tokens, full=not floors)
         claim = await self.store.claims.claim(
-            tokens, depth=self._plan.depth(tokens), held=self._order.held, floors=floors
+            tokens, depth=self._plan.depth(tokens), held=self.order.held, floors=floors
         )
         self._plan.claimed(claim, full=not floors, began=now, ended=self._now())
         all_looked_at = not (self.drain or floors) and tokens.keys() == self.leases.lingering(now)
@@ -237,8 +272,8 @@ class Loop:
 
     async def _pause(self) -> None:
         """Release what is not in flight: other workers may be able to deliver it."""
-        self._order.drop_waiting()
-        if self._order.held:
+        self.order.drop_waiting()
+        if self.order.held or self.pauses.everything:
             await self._poll(take=False)
         elif self.leases.by_partition:
             await self.store.leases.release(self.worker)
@@ -247,19 +282,20 @@ class Loop:
     async def _wait(self) -> None:
         """Wait for the first thing that there is to do."""
         now = self._now()
-        self.tally.log_progress(now, busy=bool(self._order.held))
-        self._delivery.more_to_claim = self._delivering and bool(self._plan.partitions(now))
-        if self._delivery.more_to_claim or self._delivery.to_settle(now) or self._finished():
+        self.tally.log_progress(now, busy=bool(self.order.held))
+        self.delivery.refusal_log.end_minute(now)
+        self.delivery.more_to_claim = self._delivering and bool(self._plan.partitions(now))
+        if self.delivery.more_to_claim or self.delivery.to_settle(now) or self._finished():
             return
-        if self.drain and not (self._order.held or self.idle or self._timer.waits_for_others):
+        if self.drain and not (self.order.held or self.idle or self._timer.waits_for_others):
             self._timer.within(0)  # there is only to find out that nothing is left
             return
         times = [now + 60, self._stop_at]
-        if self._delivering or self._order.held:
+        if self._delivering or self.order.held or self.pauses.everything:
             times.append(self._timer.next_poll)
             times += self._plan.full_claims_after(now)
-        if self._delivery.outcomes:
-            times.append(self._delivery.plan_settlement())
+        if self.delivery.outcomes:
+            times.append(self.delivery.plan_settlement())
         if self.publisher_breaker.due():  # since this turn began: what it asked may have taken long
             self.reopen.set()
         elif self.publisher_breaker.state == "open":
@@ -282,11 +318,14 @@ class Loop:
 
     async def _leave(self) -> None:
         """End deliveries. What was in flight stays undelivered, and others may take it at once."""
-        self._delivery.closed, self._delivery.settle_at = True, 0.0
+        self.delivery.closed, self.delivery.settle_at = True, 0.0
         await _try(self._settle)
-        await self._delivery.cancel()
+        await self.delivery.cancel()
         await _try(self._settle)
-        await _try(partial(self.store.leases.release, self.worker))
+        self.delivery.refusal_log.summarize(self._now())
+        async with self.leases.lock:  # or a heartbeat that has begun would come after it
+            self.left = True
+            await _try(partial(self.store.leases.release, self.worker))
 
     def _now(self) -> float:
         return self.clock.monotonic()

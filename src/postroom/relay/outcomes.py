@@ -29,12 +29,16 @@ def decide(held: HeldRecord, outcome: Refused | Postponed, settings: RelaySettin
         retry_count=count,
         delay=timedelta() if failed else settings.retry.delay(count, settings.poll_interval),
         blocks_key=settings.on_failed == "hold" or not failed,
+        error=outcome.error,
     )
 
 
-def settlement_of(outcomes: Mapping[HeldRecord, Outcome], settings: RelaySettings) -> Settlement:
+def settlement_of(
+    outcomes: Mapping[HeldRecord, Outcome], settings: RelaySettings, worker: str
+) -> Settlement:
     """Return what to write about the outcomes of deliveries."""
     return Settlement(
+        worker=worker,
         delivered=[each for each, outcome in outcomes.items() if isinstance(outcome, Delivered)],
         attempts=[
             decide(each, outcome, settings)

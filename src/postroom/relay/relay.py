@@ -4,8 +4,8 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Coroutine, Set
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Coroutine, Sequence, Set
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any, Self
 
@@ -14,16 +14,18 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from postroom.clock import Clock
 from postroom.database.database import LEASE, own_engine
 from postroom.database.errors import database_outage
-from postroom.errors import ConfigurationError, OutageError, error_text
+from postroom.errors import ConfigurationError, OutageError, error_text, traceable
 from postroom.identity import uuid7
 from postroom.outbox import Outbox
 from postroom.publishers.base import Outage, Publisher, ReportsOutages, UsesOutbox
 from postroom.relay.cleaner import clean, clean_regularly
-from postroom.relay.health import Health, HealthStatus, Tally, health_of
+from postroom.relay.health import Health, HealthStatus, Tally
 from postroom.relay.heartbeat import beat
 from postroom.relay.loop import Loop
+from postroom.relay.observer import Observers, RelayObserver
 from postroom.relay.retry import RetrySchedule
 from postroom.relay.settings import BATCH_SIZE, RETENTION, OnFailed, RelaySettings
+from postroom.relay.worker_name import log_as
 from postroom.store.store import Store
 from postroom.wakeup.listener import can_listen, listening
 from postroom.wakeup.notifier import CHANNEL
@@ -54,6 +56,7 @@ class OutboxRelay:
     - `grace`: how long `stop` waits for what is in flight
     - `retention`: how long delivered records are kept; None for ever, zero not at all
     - `max_crashes`: how often a record may kill the process before it fails
+    - `observers`: are told what it does, for metrics and traces
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class OutboxRelay:
         grace: timedelta = timedelta(seconds=30),
         retention: timedelta | None = RETENTION,
         max_crashes: int = 3,
+        observers: Sequence[RelayObserver] = (),
         clock: Clock | None = None,
     ) -> None:
         self.settings = RelaySettings(
@@ -83,13 +87,15 @@ class OutboxRelay:
             grace=grace,
             retention=retention,
             max_crashes=max_crashes,
+            redact=outbox.redact,
         )
         self.outbox, self.engine, self.publisher = outbox, engine, publisher
         if isinstance(publisher, UsesOutbox):
             publisher.use(outbox, engine)
+        self._observers = Observers(observers)
         self._clock = clock or Clock()
         self.store = self._store(engine)
-        """For operators: counts, retry, skip, discard."""
+        """For operators: `counts`. Their changes are made by `postroom.operations.Operations`."""
         self._tally = Tally()
         self._loop: Loop | None = None
         self._failure: str | None = None
@@ -102,13 +108,17 @@ class OutboxRelay:
         loop = self._loop
         if loop is None:
             return Health(status=HealthStatus.STOPPED, reason=self._failure)
-        outages = loop.database_breaker.outage, loop.publisher_breaker.outage
-        return health_of(outages, self.publisher, loop.tally, self._clock.monotonic())
+        return loop.health()
 
     @property
     def idle(self) -> bool:
         """Whether it runs, and found nothing to deliver when it last looked."""
         return self._loop is not None and self._loop.idle
+
+    @property
+    def in_flight(self) -> int:
+        """How many records are sent and not yet answered. Any thread may ask."""
+        return 0 if self._loop is None else len(self._loop.order.in_flight)
 
     async def run(self) -> None:
         """Deliver until `stop` is called, or the task is cancelled.
@@ -119,14 +129,13 @@ class OutboxRelay:
         loop = self._begin(self._tally)
         unsubscribe = self.outbox.on_commit(self.wake)
         try:
-            await self._open_store(loop)
-            await self._open_publisher(loop)
-            if not loop.stopping:
-                cleaner = clean_regularly(loop.store, self._clock, self.settings.retention)
-                engine, channel = self._own_engine(), self.settings.listen
-                table = self.outbox.tables.records.fullname
-                async with listening(engine, channel, table, loop.wake, self._clock):
-                    await self._run_loop(loop, cleaner, self._reopen_publisher(loop))
+            async with self._observers.running(self):
+                await self._open_store(loop)
+                await self._open_publisher(loop)
+                if not loop.stopping:
+                    cleaner = clean_regularly(loop.store, self._clock, self.settings.retention)
+                    async with self._listening(loop):
+                        await self._run_loop(loop, cleaner, self._reopen_publisher(loop))
         except Exception as error:
             self._failure = error_text(error)
             raise
@@ -153,13 +162,23 @@ class OutboxRelay:
         """
         loop = self._begin(Tally(), drain=True)
         try:
-            await loop.store.open()
-            await self.publisher.open()
-            if not loop.stopping:
-                await self._run_loop(loop)
+            async with self._observers.running(self):
+                await loop.store.open()
+                await self.publisher.open()
+                if not loop.stopping:
+                    await self._run_loop(loop)
             return loop.tally
         finally:
             await self._end()
+
+    @property
+    def observers(self) -> tuple[RelayObserver, ...]:
+        """The observers that are told what it does."""
+        return self._observers.all
+
+    def observe(self, observer: RelayObserver) -> None:
+        """Add an observer. Call it before the relay runs."""
+        self._observers.add(observer)
 
     async def clean(self) -> int:
         """Clean up once, as it does by itself while it runs; return how many records are gone."""
@@ -192,6 +211,7 @@ class OutboxRelay:
 
     def _own_store(self) -> Store:
         store = self._store(self._own_engine(), keep_connections=True)
+        self._observers.watch_statements(store)
         self._stores.append(store)
         return store
 
@@ -211,8 +231,10 @@ class OutboxRelay:
             clock=self._clock,
             worker=f"{socket.gethostname()[:100]}:{os.getpid()}:{uuid7().hex[-12:]}",
             tally=tally,
+            observers=self._observers,
             drain=drain,
         )
+        log_as(self._loop.worker)
         if isinstance(self.publisher, ReportsOutages):
             self.publisher.watch(self._publisher_changed)
         return self._loop
@@ -256,10 +278,27 @@ class OutboxRelay:
             if not loop.stopping:
                 breaker.trip(f"it did not open within {OPEN_WITHIN:.0f} s")
         except Exception as error:
-            logger.exception("postroom: the publisher cannot be opened")
+            problem = "postroom: the publisher cannot be opened"
+            logger.error(problem, exc_info=traceable(error))
             breaker.trip(error_text(error))
         else:
             breaker.half_open()
+
+    def _listening(self, loop: Loop) -> AbstractAsyncContextManager[None]:
+        """Have the commits of other processes wake a loop."""
+
+        def changed(connected: bool) -> None:
+            loop.listener = "up" if connected else "down"
+            self._observers.tell(lambda it: it.listener_changed(connected=connected))
+
+        return listening(
+            self._own_engine(),
+            self.settings.listen,
+            self.outbox.tables.records.fullname,
+            loop.wake,
+            self._clock,
+            changed,
+        )
 
     async def _reopen_publisher(self, loop: Loop) -> None:
         """Open the publisher again after each outage, until cancelled."""

@@ -28,6 +28,7 @@ class RelaySettings:
     grace: timedelta
     retention: timedelta | None
     max_crashes: int
+    redact: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("poll_interval", "lease"):

@@ -1,11 +1,12 @@
 """The values that pass between the relay and the store: leases, claims, settlements."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any, Self
 
-from postroom.record import PARTITIONS, ClaimedRecord
+from postroom.record import PARTITIONS, ClaimedRecord, Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,33 @@ class Unattended:
         return f"{some} with work leased to worker {self.worker} until {self.until:%H:%M:%S}"
 
 
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """What operators have paused: everything, some event types, some keys."""
+
+    everything: bool = False
+    event_types: frozenset[str] = frozenset()
+    keys: frozenset[Key] = frozenset()
+
+    @classmethod
+    def of(cls, rows: Iterable[Any]) -> Self:
+        """Read rows of the table of pauses."""
+        found = list(rows)
+        keys = frozenset(
+            Key(row.aggregate_type, row.aggregate_id) for row in found if row.aggregate_id
+        )
+        types = frozenset(row.event_type for row in found if not row.aggregate_id)
+        return cls("" in types, types - {""}, keys)
+
+    def __bool__(self) -> bool:
+        return self.everything or bool(self.event_types or self.keys)
+
+    def hold(self, record: "HeldRecord") -> bool:
+        """Return whether a record is paused."""
+        paused = record.record.event_type in self.event_types or record.key in self.keys
+        return self.everything or paused
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poll:
     """The leases that a worker holds after a poll, and what it should know of the others."""
@@ -47,6 +75,7 @@ class Poll:
     next_due: timedelta | None = None
     """The time until the next delayed or retried record may be sent."""
     unattended: tuple[Unattended, ...] = ()
+    pauses: Pauses = Pauses()
 
 
 class HeldRecord:
@@ -56,15 +85,20 @@ class HeldRecord:
     - `fault`: why the row cannot be read as a record; None for a good one
     - `queue`: its key, or its position if it has none: it waits for nobody
     - `blocks_key`: whether the database holds back later records of its key until it is settled
+    - `seconds`: how long the publisher took to refuse it
     """
 
-    __slots__ = ("blocks_key", "fault", "key", "partition", "position", "queue", "record", "token")
+    __slots__ = (
+        *("blocks_key", "fault", "key", "partition", "position", "queue", "record", "seconds"),
+        "token",
+    )
 
     def __init__(self, record: ClaimedRecord, token: int, fault: str | None = None) -> None:
         self.record = record
         self.token = token
         self.fault = fault
         self.blocks_key = False
+        self.seconds = 0.0
         self.position, self.partition = record.position, record.partition
         self.key = record.key
         self.queue = self.position if self.key is None else self.key
@@ -108,6 +142,13 @@ class Attempt:
     """The time until the next attempt; not used for a record that failed."""
     blocks_key: bool = True
     """Whether later records of its key wait for it."""
+    error: BaseException | None = None
+    """What is logged with its traceback."""
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the record was tried, and refused."""
+        return self.verdict is not Verdict.POSTPONED and self.reason is not None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,8 +160,12 @@ class Settlement:
     on a delivered record, because the next holder may have blocked the key.
     """
 
+    worker: str = ""
+    """Who delivered, for the history of what was refused."""
     delivered: list[HeldRecord] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
+    late: list[HeldRecord] = field(default_factory=list)
+    """Those of the delivered records whose lease the worker may have lost."""
     slow: list[HeldRecord] = field(default_factory=list)
     """Not settled yet: the database is to park the later records of their keys."""
 

@@ -64,14 +64,17 @@ class BlockedKeys:
         self._park_due = text(f"""UPDATE {n.records} SET due_at = NULL, ready = false
             WHERE position {sql.among("positions")} AND due_at IS NOT NULL""")
 
-        # Block keys, unless the blocking record is settled already.
-        self._block = text(f"""INSERT INTO {n.blocked} (aggregate_type, aggregate_id, position)
+        # Block keys, unless the blocking record is settled already. A later record that has failed
+        # goes on blocking: an operator may have an earlier one delivered again.
+        self._block = text(f"""INSERT INTO {n.blocked} AS b
+                (aggregate_type, aggregate_id, position)
             SELECT blocking.aggregate_type, blocking.aggregate_id, blocking.position
             FROM {blocking} WHERE EXISTS (SELECT 1 FROM {n.records} r
                 WHERE r.position = blocking.position AND r.status <> 'published')
             ORDER BY blocking.aggregate_type, blocking.aggregate_id
             ON CONFLICT (aggregate_type, aggregate_id) DO UPDATE SET position = excluded.position
-        """)
+            WHERE b.position < excluded.position OR NOT EXISTS (SELECT 1 FROM {n.records} r
+                WHERE r.position = b.position AND r.status = 'failed')""")
         # Release the next parked records of some keys.
         parked = f"""{PARKED} AND r.aggregate_id = keys.aggregate_id
             AND coalesce(r.aggregate_type, '') = keys.aggregate_type
@@ -81,6 +84,10 @@ class BlockedKeys:
             sql.within(f"SELECT w.position FROM {sql.each(keys, n.records, parked)}")
         }
             RETURNING position, coalesce(aggregate_type, '') AS aggregate_type, aggregate_id""")
+        # The last one released blocks its key, also if it comes before the one that was skipped.
+        self._move = text(f"""UPDATE {n.blocked} AS b SET position = blocking.position
+            FROM {blocking} WHERE b.aggregate_type = blocking.aggregate_type
+                AND b.aggregate_id = blocking.aggregate_id""")
         # A key of which nothing is parked is not blocked any more.
         self._unblock = text(f"""DELETE FROM {n.blocked} AS b
             WHERE EXISTS (SELECT 1 FROM {keys} WHERE {same})""")
@@ -135,11 +142,13 @@ class BlockedKeys:
         run: Run,
         keys: Collection[Key],
         skipped: Collection[int] = (),
+        batch: int = RELEASED,
     ) -> None:
         """Release the next records of each key whose blocking record is settled, gone or skipped.
 
         The last one released blocks the key from then on. Without any, the key is unblocked. The
-        rows of the keys are locked.
+        rows of the keys are locked. Only the worker that delivers a key may release several: of
+        those that another one releases, it may read a part, from its floor on.
         """
         if not keys:
             return
@@ -147,11 +156,12 @@ class BlockedKeys:
         passed = [key_of(row) for row in rows if row.settled or row.position in skipped]
         if not passed:
             return
-        released = await run(self._release, keys=as_rows(passed), batch=self.RELEASED)
+        released = await run(self._release, keys=as_rows(passed), batch=batch)
         last: dict[Key, int] = {}
         for row in released:
             last[key_of(row)] = max(row.position, last.get(key_of(row), 0))
-        await self.block(run, last)
+        if last:
+            await run(self._move, blocking=_blocking(last))
         if done := [key for key in passed if key not in last]:
             await run(self._unblock, keys=as_rows(done))
 

@@ -1,5 +1,6 @@
 """Cleaning: delete what was delivered long ago, and repair what nobody would claim."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
@@ -8,11 +9,10 @@ from sqlalchemy import text
 
 from postroom.database.database import Database, Run, as_rows, transaction
 from postroom.inbox.receipts import Receipts
-from postroom.record import PARTITIONS, key_hash
+from postroom.record import PARTITIONS, Key, key_hash
 from postroom.store.base import Cleaned
 from postroom.store.blocked_keys import PARKED, BlockedKeys
 from postroom.store.rows import key_of, keys_of
-from postroom.store.settlement import Settlements
 
 INBOX_MEMORY: Final = timedelta(days=30)
 """How long inbox rows are kept at least: longer than a delivery can be repeated."""
@@ -21,12 +21,9 @@ INBOX_MEMORY: Final = timedelta(days=30)
 class Cleaning:
     """Cleans and repairs, one worker at a time."""
 
-    def __init__(
-        self, database: Database, blocked_keys: BlockedKeys, settlements: Settlements
-    ) -> None:
+    def __init__(self, database: Database, blocked_keys: BlockedKeys) -> None:
         self.database = database
         self._blocked_keys = blocked_keys
-        self._settlements = settlements
         self._inbox = Receipts(database.tables.inbox)
         n, sql = database, database.sql
         # Whether no other worker is cleaning.
@@ -36,9 +33,16 @@ class Cleaning:
         self._oldest = text(f"""SELECT position, created_at < {old} AS is_old,
             status = 'published' AND published_at < {old} AS deletable
             FROM {n.records} WHERE position > :after ORDER BY position LIMIT :limit""")
+        # Not those that an operator replays at the same moment.
+        self._delete = text(f"""DELETE FROM {n.records}
+            WHERE position {sql.among("positions")} AND status = 'published' RETURNING position""")
+        self._delete_attempts = text(
+            f"DELETE FROM {n.attempts} WHERE position {sql.among('positions')}"
+        )
         # Workers that have not shown up for a day.
         self._delete_workers = text(
-            f"DELETE FROM {n.workers} WHERE seen_until < {sql.after('-86400')}"
+            f"""DELETE FROM {n.workers} WHERE seen_until < {sql.after("-86400")}
+            AND coalesce(reported_at, seen_until) < {sql.after("-86400")}"""
         )
 
         # Blocked keys whose blocking record is gone or settled, so that nobody would release them.
@@ -60,17 +64,28 @@ class Cleaning:
         # Records whose due time is not a time; SQLite only.
         self._set_due = text(f"""UPDATE {n.records} SET due_at = {sql.now} WHERE due_at IS NOT NULL
             AND (typeof(due_at) <> 'text' OR julianday(due_at) IS NULL) RETURNING position""")
-        # Parked records whose key is not blocked: the first of each key.
-        self._orphans = text(f"""SELECT min(r.position) AS position, r.aggregate_id,
+        # Parked records that are not paused and whose key is not blocked: the first of each key.
+        paused = f"""SELECT 1 FROM {n.pauses} p WHERE p.event_type IN ('', r.event_type)
+            AND (p.aggregate_id = '' OR (p.aggregate_id = r.aggregate_id
+                AND p.aggregate_type = coalesce(r.aggregate_type, '')))"""
+        self._unheld = text(f"""SELECT min(r.position) AS position, r.aggregate_id,
             coalesce(r.aggregate_type, '') AS aggregate_type
             FROM {n.records} r LEFT JOIN {n.blocked} b ON b.aggregate_id = r.aggregate_id
                 AND b.aggregate_type = coalesce(r.aggregate_type, '')
             WHERE {PARKED} AND (b.position IS NULL OR b.position = r.position)
+                AND NOT EXISTS ({paused})
             GROUP BY coalesce(r.aggregate_type, ''), r.aggregate_id,
-                CASE WHEN r.aggregate_id IS NULL THEN r.position END LIMIT 1000""")
-        # Have them claimed now, so that they are released in order.
-        self._due_now = text(f"""UPDATE {n.records} SET due_at = {sql.now}, ready = false
-            WHERE position {sql.among("positions")}""")
+                CASE WHEN r.aggregate_id IS NULL THEN r.position END LIMIT :limit""")
+        # Refusals of records that are gone.
+        gone = f"""SELECT a.id FROM {n.attempts} a WHERE NOT EXISTS (
+            SELECT 1 FROM {n.records} r WHERE r.position = a.position) LIMIT 10000"""
+        self._forget_gone = text(f"DELETE FROM {n.attempts} WHERE id {sql.within(gone)}")
+        self._lock_records = text(f"""SELECT position FROM {n.records}
+            WHERE position {sql.among("positions")} ORDER BY position {sql.lock}""")
+        # Ready rather than due: a claim takes ready records in order, and earlier ones of the key
+        # may be ready, where a worker had claimed them before the pause.
+        self._make_ready = text(f"""UPDATE {n.records} SET ready = true, due_at = NULL
+            WHERE position {sql.among("positions")} AND status = 'pending'""")
 
     async def clean(self, *, older_than: timedelta, after: int = 0, limit: int = 1000) -> Cleaned:
         """Look at some records after a position, and delete those delivered longer ago.
@@ -88,34 +103,64 @@ class Cleaning:
     async def _delete_old(self, run: Run, older_than: timedelta, after: int, limit: int) -> Cleaned:
         if not await self._is_alone(run):
             return Cleaned(deleted=0, last=None)
+        await run(self._delete_workers)
+        return await self.delete_delivered(run, older_than, after, limit)
+
+    async def delete_delivered(
+        self, run: Run, older_than: timedelta, after: int, limit: int = 1000
+    ) -> Cleaned:
+        """Look at some records after a position, and delete those delivered longer ago."""
         age = -older_than.total_seconds()
         rows = await run(self._oldest, age=age, after=after, limit=limit)
-        deleted = [row.position for row in rows if row.deletable]
-        await self.database.run_at(run, self._settlements.delete, deleted)
-        await run(self._delete_workers)
+        old = [row.position for row in rows if row.deletable]
+        deleted = await run(self._delete, positions=self.database.sql.numbers(old))
+        gone = [row.position for row in deleted]
+        await self.database.run_at(run, self._delete_attempts, gone)
         more = len(rows) == limit and bool(rows[-1].is_old)
         return Cleaned(deleted=len(deleted), last=rows[-1].position if more else None)
 
     @transaction
     async def repair(self, run: Run) -> int:
-        """Repair records that nobody would ever claim, as an edit by hand may leave them."""
+        """Repair records that nobody would ever claim, as an edit by hand may leave them.
+
+        Returns how many. Deletes the refusals of records that are gone.
+        """
         if not await self._is_alone(run):
             return 0
+        await run(self._forget_gone)
         stale = await self._blocked_keys.lock(run, keys_of(await run(self._stale_keys)))
-        await self._blocked_keys.release(run, stale)
+        await self._blocked_keys.release(run, stale, batch=1)
         outside = await run(self._outside, partitions=PARTITIONS)
         right = as_rows({"at": row.position, "partition_": _partition(row)} for row in outside)
         await run(self._set_partition, right_partitions=right)
         timeless = 0 if self.database.sql.typed else len(await run(self._set_due))
-        orphans = await run(self._orphans)
-        keyed = [row for row in orphans if row.aggregate_id is not None]
+        return len(outside) + timeless + len(stale) + await self.release_unheld(run)
+
+    async def release_unheld(self, run: Run, limit: int = 1000) -> int:
+        """Have parked records delivered that nothing holds back any more, such as a pause.
+
+        Returns how many were made ready: the first of each key. Call it until it returns 0.
+        """
+        unheld = await run(self._unheld, limit=limit)
+        keys = keys_of(unheld)
+        blocked = await self._blocked_keys.lock(run, keys)
+        await self.database.run_at(run, self._lock_records, [row.position for row in unheld])
+        await self._blocked_keys.check_all_locked(run, keys, blocked.keys())
+        # Not where an earlier record of the key has come to block it since the look.
+        free = [row for row in unheld if _is_blocker(row, blocked)]
+        keyed = [row for row in free if row.aggregate_id is not None]
         await self._blocked_keys.block(run, {key_of(row): row.position for row in keyed})
-        await self.database.run_at(run, self._due_now, [row.position for row in orphans])
-        return len(outside) + timeless + len(stale) + len(orphans)
+        await self.database.run_at(run, self._make_ready, [row.position for row in free])
+        return len(free)
 
     async def _is_alone(self, run: Run) -> bool:
         [[locked]] = await run(self._try_lock, table=f"postroom {self.database.records}")
         return bool(locked)
+
+
+def _is_blocker(row: Any, blocked: Mapping[Key, int]) -> bool:
+    """Return whether no other record than this one blocks the key, if there is one."""
+    return row.aggregate_id is None or blocked.get(key_of(row), row.position) == row.position
 
 
 def _partition(row: Any) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from postroom.record import Key
-from postroom.store.base import Claim, HeldRecord
+from postroom.store.base import Claim, HeldRecord, Pauses
 
 _Name = Key | int
 """Of a queue: the key of its records, or the position of a record that has no key."""
@@ -35,6 +35,28 @@ def divide(
         free = blocker is None or each.blocks_key or before
         (passing if free else waiting).append(each)
     return passing, waiting
+
+
+def divide_paused(
+    records: Iterable[HeldRecord], pauses: Pauses
+) -> tuple[list[HeldRecord], list[HeldRecord], list[HeldRecord]]:
+    """Divide records into those that may be sent, those that are paused, and later ones of a key.
+
+    Of a key, only the first paused record is among the paused ones.
+    """
+    passing: list[HeldRecord] = []
+    paused: list[HeldRecord] = []
+    behind: list[HeldRecord] = []
+    keys: set[Key] = set()
+    for each in records:
+        if each.key in keys:
+            behind.append(each)
+        elif pauses.hold(each):
+            paused.append(each)
+            keys |= {each.key} if each.key is not None else set()
+        else:
+            passing.append(each)
+    return passing, paused, behind
 
 
 @dataclass(slots=True)
@@ -185,6 +207,17 @@ class KeyOrder:
                 self.drop_key(first)
             else:
                 self.drop_followers(first)
+
+    def drop_from(self, chosen: _Chooses) -> None:
+        """Drop the first chosen record of each key that is not in flight, and what is behind it."""
+        for queue in list(self._queues.values()):
+            first = 0 if queue[0].queue in self._sendable else 1
+            start = next((n for n in range(first, len(queue)) if chosen(queue[n])), len(queue))
+            for each in reversed(queue[max(start, 1) :]):
+                self._drop(each)
+            del queue[max(start, 1) :]
+            if start == 0:
+                self.drop_key(queue[0])
 
     def _drop(self, record: HeldRecord) -> None:
         self.settled(record)

@@ -1,17 +1,18 @@
 """Leases: which worker delivers the records of which partition, and for how long."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from math import ceil
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import text
 
 from postroom.database.database import HEARTBEAT, Database, Run, as_rows, transaction
 from postroom.record import PARTITIONS
-from postroom.store.base import HeldRecord, Lease, Poll, Unattended
-from postroom.store.rows import moment, within_partition
+from postroom.store.base import HeldRecord, Lease, Pauses, Poll
+from postroom.store.lease_decision import Decision, Look, decide
+from postroom.store.pauses import PausedRecords
+from postroom.store.rows import within_partition
 
 LEASE = "partition, token, crash_count, suspect, suspect_crashes"
 
@@ -23,8 +24,9 @@ class Leases:
     so the first worker takes everything.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, paused_records: PausedRecords) -> None:
         self.database = database
+        self._paused_records = paused_records
         n, sql = database, database.sql
         # One row per partition, made when the first relay of an outbox starts.
         partitions = sql.rows("partitions", {"partition": "smallint"})
@@ -37,6 +39,13 @@ class Leases:
             ON CONFLICT (worker) DO UPDATE SET seen_until = excluded.seen_until"""
         self._present = text(present)
         self._forget_worker = text(f"DELETE FROM {n.workers} WHERE worker = :worker")
+
+        # What a worker reports of itself. It says nothing of whether it shares the work.
+        reports = sql.rows("reports", {"worker": "text", "report": "jsonb"})
+        self._report = text(f"""INSERT INTO {n.workers} (worker, seen_until, reported_at, report)
+            SELECT reports.worker, {sql.now}, {sql.now}, reports.report FROM {reports} WHERE true
+            ON CONFLICT (worker) DO UPDATE
+            SET reported_at = excluded.reported_at, report = excluded.report""")
 
         # A lease has run out, or is further ahead than its length: the clock was wrong.
         length = sql.seconds_between("l.served_at", "l.leased_until")
@@ -59,7 +68,8 @@ class Leases:
                 coalesce({expired}, false) AS is_expired,
                 EXISTS (SELECT 1 FROM {n.workers} w
                     WHERE w.worker = l.worker AND w.seen_until > {sql.now}) AS is_present,
-                {others if sql.shares_work else 0} AS others
+                {others if sql.shares_work else 0} AS others,
+                EXISTS (SELECT 1 FROM {n.pauses}) AS any_paused
             FROM (SELECT l.*, ({due} LIMIT 1) AS due_at, CASE WHEN l.partition {sql.among("busy")}
                 THEN true ELSE coalesce(({ready} LIMIT 1), false) END AS is_ready
                 FROM {n.leases} l) AS l""")
@@ -124,15 +134,20 @@ class Leases:
     ) -> Poll:
         """Renew the leases of partitions with work, release the others, take a fair share.
 
-        Keeps `busy` partitions, and releases the idle ones of `surplus`. Without `take`, everything
-        that is not busy is released. With `all_if_alone`, a worker that is alone takes all
-        partitions when one has work: it can then claim the next commit without a poll.
+        Keeps `busy` partitions, and releases the idle ones of `surplus`. Without `take`, and while
+        everything is paused, all that is not busy is released. With `all_if_alone`, a worker that
+        is alone takes all partitions when one has work: it can then claim the next commit without
+        a poll.
         """
         numbers, values = self.database.sql.numbers(busy), _values(worker, lease)
 
         async def look(run: Run) -> Decision:
             found = [Look(*row) for row in await run(self._look, busy=numbers, **values)]
-            return decide(found, worker, busy, surplus, take=take, all_if_alone=all_if_alone)
+            any_paused = bool(found and found[0].any_paused)
+            pauses = await self._paused_records.read(run) if any_paused else Pauses()
+            takes = take and not pauses.everything
+            wanted = decide(found, worker, busy, surplus, take=takes, all_if_alone=all_if_alone)
+            return replace(wanted, poll=replace(wanted.poll, pauses=pauses))
 
         if not self.database.sql.shares_work:  # most looks find nothing to do: no file is locked
             async with self.database.transaction(snapshot=True) as run:
@@ -175,6 +190,12 @@ class Leases:
             await run(self._present, **values)
         return tokens
 
+    async def report(self, worker: str, report: Mapping[str, Any]) -> None:
+        """Write what a worker reports of itself, for operators."""
+        await self.database.fetch(
+            self._report, reports=as_rows([{"worker": worker, "report": report}])
+        )
+
     async def suspect(self, worker: str, suspects: Mapping[HeldRecord, int]) -> list[HeldRecord]:
         """Write down which records are about to be delivered alone, and how often that began.
 
@@ -200,82 +221,7 @@ class Leases:
         await run(self._forget_worker, worker=worker)
 
 
-class Look(NamedTuple):
-    """What a poll finds of a partition: its lease, and what there is to do."""
-
-    partition: int
-    worker: str | None
-    leased_until: Any
-    has_work: bool
-    due_in: float | None
-    is_expired: bool
-    is_present: bool
-    others: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """Which partitions a worker keeps, releases, and takes if they are free: `room` at most."""
-
-    with_work: Set[int]
-    keep: Set[int]
-    release: Set[int]
-    take: Set[int]
-    room: int
-    poll: Poll
-    """What the poll returns, but for the leases."""
-
-    @property
-    def writes(self) -> bool:
-        """Whether there is anything to write."""
-        return bool(self.with_work or self.keep or self.release)
-
-
-def decide(
-    rows: Sequence[Look],
-    worker: str,
-    busy: Collection[int],
-    surplus: Collection[int],
-    *,
-    take: bool,
-    all_if_alone: bool = False,
-) -> Decision:
-    """Decide from a look at all partitions. What has run out is taken in addition to the share."""
-    with_work = {row.partition for row in rows if row.has_work}
-    mine = {row.partition for row in rows if row.worker == worker}
-    others = rows[0].others if rows else 0
-    takes_all = all_if_alone and with_work and not others
-    served = {row.partition for row in rows} if takes_all else with_work
-    wanted = (served - set(surplus) if take else set()) | set(busy)
-    share = ceil(len(with_work) / (1 + others)) if others else PARTITIONS
-    expired = [row for row in rows if row.has_work and row.is_expired and row.worker != worker]
-    due = [row.due_in for row in rows if row.due_in is not None]
-    return Decision(
-        with_work=with_work,
-        keep=mine & wanted,
-        release=mine - wanted,
-        take=served - mine if take else set(),
-        room=max(0, share - len(mine & wanted)) + len(expired),
-        poll=Poll(
-            waiting=len(with_work),
-            share=share,
-            next_due=timedelta(seconds=float(min(due))) if due else None,
-            unattended=tuple(_unattended(rows, worker)),
-        ),
-    )
-
-
 def _values(worker: str, lease: timedelta) -> dict[str, Any]:
     """Return the values of the statements about a worker and its leases."""
     seconds = lease.total_seconds()
     return {"worker": worker, "lease": seconds, "presence": 2 * min(HEARTBEAT, seconds / 4)}
-
-
-def _unattended(rows: Iterable[Look], worker: str) -> Iterator[Unattended]:
-    """Find partitions with work whose worker has not shown up for two heartbeats."""
-    until: dict[str, list[datetime]] = {}
-    for row in rows:
-        if row.has_work and not (row.worker in (None, worker) or row.is_expired or row.is_present):
-            until.setdefault(row.worker, []).append(moment(row.leased_until))
-    for each, times in until.items():
-        yield Unattended(worker=each, partitions=len(times), until=max(times))

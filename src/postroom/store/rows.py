@@ -15,14 +15,15 @@ TIMES: Final = ("occurred_at", "created_at")
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NO_HEADERS: Final[Mapping[str, Any]] = MappingProxyType({})
 MAX_REASON: Final = 4000
+DECODER: Final = json.JSONDecoder()
 
 
 RECORD: Final = ClaimedRecord._fields[:-1]
 """The columns that are read as they are; then come the headers, as text, and the rest."""
 POSITION, PARTITION = RECORD.index("position"), RECORD.index("partition")
 HEADERS, STATUS, ANY_BLOCKED, WAS_DUE = range(len(RECORD), len(RECORD) + 4)
-"""Whether any key is blocked at all spares most claims a second statement. `was_due`: whether the
-record had to wait for its time."""
+"""Whether any key is blocked, or anything paused, spares most claims a second statement.
+`was_due`: whether the record had to wait for its time."""
 NEVER_SURE: Final = (*TIMES, "headers")
 """What may be wrong even if the database checks types: a time that Python lacks, a list."""
 OCCURRED_AT, CREATED_AT = RECORD.index("occurred_at"), RECORD.index("created_at")
@@ -41,10 +42,12 @@ def columns(as_text: Callable[[str], str], as_id: Callable[[str], str]) -> str:
 
 def to_record(row: Sequence[Any], token: int, *, typed: bool) -> HeldRecord:
     """Read a row of a claim; `typed` if the database lets no column hold anything else."""
-    is_good = typed and row[OCCURRED_AT] is not None and row[CREATED_AT] is not None
-    if is_good and row[HEADERS] == "{}":  # nearly always
-        values = (*row[:HEADERS], NO_HEADERS)
-        return HeldRecord(tuple.__new__(ClaimedRecord, values), token)  # half the time of _make
+    if typed and row[OCCURRED_AT] is not None and row[CREATED_AT] is not None:
+        written = row[HEADERS]
+        headers = NO_HEADERS if written == "{}" else _object_or_none(written)
+        if headers is not None:  # nearly always
+            values = (*row[:HEADERS], headers)
+            return HeldRecord(tuple.__new__(ClaimedRecord, values), token)  # half the time of _make
     return _read_carefully(row, token, NEVER_SURE if typed else READERS)
 
 
@@ -57,10 +60,16 @@ def _read_carefully(row: Sequence[Any], token: int, doubtful: Iterable[str]) -> 
         try:
             values[name] = reader(values[name])
         except (ValueError, TypeError, RecursionError, OverflowError) as error:
-            column = "payload" if name == "payload_json" else name
-            faults.append(f"column `{column}` holds {str(values[name])[:80]!r}: {error}")
+            faults.append(_fault(name, values[name], error))
             values[name] = otherwise
     return HeldRecord(ClaimedRecord(**values), token, faults[0] if faults else None)
+
+
+def _fault(name: str, value: Any, error: Exception) -> str:
+    """Say what is wrong with a column; the value only of those that hold no secrets."""
+    if name in ("payload_json", "headers"):
+        return f"column `{name.removesuffix('_json')}` cannot be read: {error}"
+    return f"column `{name}` holds {str(value)[:80]!r}: {error}"
 
 
 def within_partition(source: str, floor: str) -> str:
@@ -120,6 +129,15 @@ def _object(value: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError("that is not a JSON object")
     return document
+
+
+def _object_or_none(text: str) -> dict[str, Any] | None:
+    """Read what PostgreSQL wrote as JSON: in half the time of `json.loads`."""
+    try:
+        document = DECODER.raw_decode(text)[0]
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return document if type(document) is dict else None
 
 
 READERS: Final[Mapping[str, tuple[Callable[[Any], Any], Any]]] = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import text
 
@@ -19,6 +19,16 @@ ATTEMPT = {
     "reason": "text",
     "delay": "double precision",
 }
+REFUSAL = {
+    "at": "bigint",
+    "retry_count": "integer",
+    "verdict": "text",
+    "reason": "text",
+    "worker": "text",
+    "seconds": "double precision",
+}
+KEPT: Final = 10
+"""How many refusals of a record are kept."""
 
 
 class Settlements:
@@ -29,15 +39,16 @@ class Settlements:
     ) -> None:
         self.database = database
         self._blocked_keys = blocked_keys
+        self._keep_delivered = keep_delivered
         n, sql = database, database.sql
         # Written even if the worker has lost its lease: the record has been delivered.
         delivered = text(f"""UPDATE {n.records} SET status = 'published', ready = false,
             due_at = NULL, error_message = NULL, updated_at = {sql.now},
             published_at = coalesce(published_at, {sql.now})
             WHERE position {sql.among("positions")}""")
-        # The same if delivered records are not kept; also to discard records, and to clean up.
-        self.delete = text(f"DELETE FROM {n.records} WHERE position {sql.among('positions')}")
-        self._delivered = delivered if keep_delivered else self.delete
+        # The same if delivered records are not kept.
+        delete = text(f"DELETE FROM {n.records} WHERE position {sql.among('positions')}")
+        self._delivered = delivered if keep_delivered else delete
 
         # Locked in one order, before any of them is changed.
         self._lock_records = text(f"""SELECT position FROM {n.records}
@@ -59,6 +70,20 @@ class Settlements:
             error_message = coalesce(attempts.reason, error_message),
             updated_at = {sql.now} FROM {sql.rows("attempts", ATTEMPT)}
             WHERE position = attempts.at AND {n.records}.status <> 'published'""")
+        # The history of a record: its last refusals.
+        columns = "retry_count, verdict, reason, worker, seconds"
+        self._add_refusals = text(f"""INSERT INTO {n.attempts} (position, attempted_at, {columns})
+            SELECT refusals.at, {sql.now}, {columns} FROM {sql.rows("refusals", REFUSAL)}""")
+        numbered = f"""SELECT id, row_number() OVER (PARTITION BY position ORDER BY id DESC) AS age
+            FROM {n.attempts} WHERE position {sql.among("positions")}"""
+        self._drop_refusals = text(
+            f"""DELETE FROM {n.attempts} WHERE id {
+                sql.within(f"SELECT id FROM ({numbered}) AS numbered WHERE age > {KEPT}")
+            }"""
+        )
+        self._forget_refusals = text(
+            f"DELETE FROM {n.attempts} WHERE position {sql.among('positions')}"
+        )
 
     async def settle(self, settlement: Settlement) -> list[Attempt]:
         """Write how deliveries went; return the attempts that were written."""
@@ -69,6 +94,8 @@ class Settlements:
         if delivered:  # as usual: they hold nobody up
             numbers = self.database.sql.numbers(sorted(_positions(delivered)))
             await self.database.fetch(self._delivered, positions=numbers)
+        if not self._keep_delivered:
+            await self._forget(settlement.delivered)
         if not (blocking or settlement.attempts or settlement.slow):
             return []
         return await self._settle_keys(replace(settlement, delivered=blocking))
@@ -84,13 +111,16 @@ class Settlements:
         await self.database.run_at(run, self._lock_records, everything)
         await self._blocked_keys.check_all_locked(run, keys, blocked)
         await self.database.run_at(run, self._delivered, _positions(delivered))
-        await self._blocked_keys.release(run, _keys(delivered) & blocked)
+        late = _keys(settlement.late)
+        await self._blocked_keys.release(run, (_keys(delivered) & blocked) - late)
+        await self._blocked_keys.release(run, _keys(delivered) & blocked & late, batch=1)
         held = await self._leases_held(run, uncertain)
         attempts = [each for each in settlement.attempts if _lease(each.record) in held]
         slow = [each for each in settlement.slow if _lease(each) in held]
         if attempts:
             rows = as_rows(map(_row, attempts))
             await run(self._not_delivered, attempts=rows)
+            await self._keep_history(run, settlement.worker, attempts)
         waited_for = [each.record for each in attempts if each.blocks_key] + slow
         await self._blocked_keys.block(
             run, {each.key: each.position for each in waited_for if each.key is not None}
@@ -99,6 +129,21 @@ class Settlements:
         skipped = [each.record for each in attempts if not each.blocks_key]
         await self._blocked_keys.release(run, _keys(skipped) & blocked, _positions(skipped))
         return attempts
+
+    async def _keep_history(self, run: Run, worker: str, attempts: Iterable[Attempt]) -> None:
+        """Write down the refusals, and forget the oldest ones of the same records."""
+        refusals = [_refusal(each, worker) for each in attempts if each.is_refusal]
+        if refusals:
+            await run(self._add_refusals, refusals=as_rows(refusals))
+            positions = [each["at"] for each in refusals]
+            await self.database.run_at(run, self._drop_refusals, positions)
+
+    async def _forget(self, delivered: Iterable[HeldRecord]) -> None:
+        """Delete the refusals of records that are not kept."""
+        refused = _positions(each for each in delivered if each.record.retry_count)
+        if refused:
+            numbers = self.database.sql.numbers(refused)
+            await self.database.fetch(self._forget_refusals, positions=numbers)
 
     async def locked(self, positions: Collection[int]) -> set[int]:
         """Return the positions of records that another transaction has locked."""
@@ -125,6 +170,17 @@ def _row(attempt: Attempt) -> dict[str, Any]:
         "retry_count": attempt.retry_count,
         "reason": None if attempt.reason is None else storable(attempt.reason),
         "delay": None if failed else attempt.delay.total_seconds(),
+    }
+
+
+def _refusal(attempt: Attempt, worker: str) -> dict[str, Any]:
+    return {
+        "at": attempt.record.position,
+        "retry_count": attempt.retry_count,
+        "verdict": attempt.verdict,
+        "reason": storable(attempt.reason or ""),
+        "worker": worker,
+        "seconds": attempt.record.seconds,
     }
 
 

@@ -38,7 +38,12 @@ def schema_drift(connection: Connection, tables: OutboxTables) -> list[str]:
 
     Columns and indexes that the application added are no drift, if rows can still be inserted.
     """
-    return [drift.text for drift in _Comparison(connection, tables).drift()]
+    return [drift.text for drift in compare(connection, tables)]
+
+
+def compare(connection: Connection, tables: OutboxTables) -> list[Drift]:
+    """List the same differences, each with the statements that repair it."""
+    return list(_Comparison(connection, tables).drift())
 
 
 def upgrade_schema(connection: Connection, tables: OutboxTables) -> None:
@@ -46,7 +51,7 @@ def upgrade_schema(connection: Connection, tables: OutboxTables) -> None:
 
     Raises SchemaError, and changes nothing, for a drift that only a person can repair.
     """
-    drift = list(_Comparison(connection, tables).drift())
+    drift = compare(connection, tables)
     if by_hand := [each.text for each in drift if each.repair is None]:
         raise SchemaError(by_hand)
     for each in drift:

@@ -1,7 +1,7 @@
 """The tables: the outbox on the application's own MetaData, and its companions."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import sqlalchemy
@@ -9,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Float,
     Identity,
     Index,
     Integer,
@@ -28,6 +29,8 @@ from postroom.inbox.table import define_inbox
 from postroom.record import Status
 
 TABLE: Final = "outbox"
+STORAGE: Final = "postroom storage parameters"
+"""Where the `info` of a Table has its storage parameters."""
 # Storage parameters of PostgreSQL. Claims and the clean-up pass over dead rows until a vacuum
 # removes them: by default when 20 % are dead, most of a day's records if a week of them is kept.
 VACUUM_OFTEN: Final[Mapping[str, float]] = {
@@ -46,10 +49,13 @@ class OutboxTables:
     leases: Table
     workers: Table
     blocked_keys: Table
+    attempts: Table
+    pauses: Table
+    audit: Table
     inbox: Table
 
     def __iter__(self) -> Iterator[Table]:
-        return iter((self.records, self.leases, self.workers, self.blocked_keys, self.inbox))
+        return (getattr(self, each.name) for each in fields(self))
 
 
 def define_tables(metadata: MetaData, *, table: str, schema: str | None) -> OutboxTables:
@@ -59,6 +65,9 @@ def define_tables(metadata: MetaData, *, table: str, schema: str | None) -> Outb
         leases=_leases(metadata, f"{table}_leases", schema),
         workers=_workers(metadata, f"{table}_workers", schema),
         blocked_keys=_blocked_keys(metadata, f"{table}_blocked_keys", schema),
+        attempts=_attempts(metadata, f"{table}_attempts", schema),
+        pauses=_pauses(metadata, f"{table}_pauses", schema),
+        audit=_audit(metadata, f"{table}_audit", schema),
         inbox=define_inbox(metadata, f"{table}_inbox", schema),
     )
 
@@ -102,6 +111,8 @@ def _records(metadata: MetaData, name: str, schema: str | None) -> Table:
     # What waits behind a record of its key, waits for its time, or was given up on.
     held = "NOT ready AND status <> 'published'"
     _partial_index(f"ix_{name}_held", records, ("aggregate_id", "position"), held)
+    # For operators; a record that is delivered never has an entry.
+    _partial_index(f"ix_{name}_failed", records, ("position",), "status = 'failed'")
     return records
 
 
@@ -133,6 +144,9 @@ def _workers(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("worker", String(255), primary_key=True),
         moment_column("started_at"),
         Column("seen_until", UtcDateTime(), nullable=False),
+        # What the worker does, for operators; written with its heartbeat.
+        Column("reported_at", UtcDateTime()),
+        Column("report", json_document()),
         schema=schema,
         comment="postroom: who is there to share the work",
         **_storage(ROOM_FOR_UPDATES),
@@ -154,13 +168,75 @@ def _blocked_keys(metadata: MetaData, name: str, schema: str | None) -> Table:
     )
 
 
+def _attempts(metadata: MetaData, name: str, schema: str | None) -> Table:
+    attempts = Table(
+        name,
+        metadata,
+        _number_column(),
+        Column("position", BigInteger(), nullable=False),
+        moment_column("attempted_at"),
+        Column("retry_count", Integer(), nullable=False),
+        Column("verdict", String(16), nullable=False),
+        Column("reason", Text(), nullable=False),
+        Column("worker", Text(), nullable=False),
+        Column("seconds", Float(), nullable=False),
+        schema=schema,
+        sqlite_autoincrement=True,
+        comment="postroom: the last refusals of each record",
+        **_storage(VACUUM_OFTEN),
+    )
+    Index(f"ix_{name}_position", attempts.c.position)
+    return attempts
+
+
+def _pauses(metadata: MetaData, name: str, schema: str | None) -> Table:
+    return Table(
+        name,
+        metadata,
+        # What is paused: records of an event type, of a key, or all; '' means any.
+        Column("event_type", String(255), primary_key=True),
+        Column("aggregate_type", String(128), primary_key=True),
+        Column("aggregate_id", String(512), primary_key=True),
+        moment_column("paused_at"),
+        Column("operator", Text()),
+        Column("host", Text()),
+        Column("reason", Text()),
+        schema=schema,
+        comment="postroom: records that are not delivered until an operator resumes them",
+    )
+
+
+def _audit(metadata: MetaData, name: str, schema: str | None) -> Table:
+    return Table(
+        name,
+        metadata,
+        _number_column(),
+        moment_column("changed_at"),
+        Column("operator", Text(), nullable=False),
+        Column("host", Text(), nullable=False),
+        Column("action", String(32), nullable=False),
+        Column("target", Text(), nullable=False),
+        Column("records", Integer(), nullable=False),
+        Column("details", json_document(), nullable=False, server_default=text("'{}'")),
+        schema=schema,
+        sqlite_autoincrement=True,
+        comment="postroom: what operators have changed",
+    )
+
+
+def _number_column() -> Column[Any]:
+    number = BigInteger().with_variant(Integer(), "sqlite")  # there, else not generated
+    return Column("id", number, Identity(), primary_key=True)
+
+
 def _storage(parameters: Mapping[str, float]) -> dict[str, Any]:
     """Return the arguments of a Table that give it storage parameters on PostgreSQL."""
+    info = {STORAGE: parameters}
     if not sqlalchemy.__version__.startswith("2.0."):
-        return {"postgresql_with": dict(parameters)}
+        return {"postgresql_with": dict(parameters), "info": info}
     # SQLAlchemy 2.0 has no argument for them, and writes this one into CREATE TABLE as it is.
     listed = ", ".join(f"{name} = {value}" for name, value in parameters.items())
-    return {"postgresql_using": f"heap WITH ({listed})"}
+    return {"postgresql_using": f"heap WITH ({listed})", "info": info}
 
 
 def _partial_index(name: str, table: Table, columns: tuple[str, ...], where: str) -> None:

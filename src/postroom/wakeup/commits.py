@@ -9,6 +9,7 @@ from sqlalchemy import Connection, RootTransaction, event
 from sqlalchemy.orm import Session, SessionTransaction, object_session
 
 from postroom.capture.tracker import current_transaction
+from postroom.errors import traceable
 from postroom.record import OutboxRecord
 
 logger = logging.getLogger(__name__)
@@ -56,8 +57,9 @@ class CommitSignal:
         for callback in tuple(self._callbacks.values()):
             try:
                 callback(partitions)
-            except Exception:
-                logger.exception("postroom: %r, which is called after a commit, failed", callback)
+            except Exception as error:
+                text = "postroom: %r, which is called after a commit, failed"
+                logger.error(text, callback, exc_info=traceable(error))
 
     def note_saved(self, connection: Connection, partitions: Set[int]) -> None:
         """Call the subscribers when this connection commits its transaction.

@@ -30,6 +30,8 @@ GRACE: Final = 2.0
 Heard = Callable[[str], object]
 Wake = Callable[[Set[int] | None], object]
 """Takes the partitions in which there are new records; None if they are not known."""
+Changed = Callable[[bool], object]
+"""Takes whether the listener is connected, when that has changed or it has tried again."""
 
 
 def can_listen(engine: object) -> bool:
@@ -40,14 +42,19 @@ def can_listen(engine: object) -> bool:
 
 @asynccontextmanager
 async def listening(
-    engine: AsyncEngine, channel: str | None, table: str, wake: Wake, clock: Clock
+    engine: AsyncEngine,
+    channel: str | None,
+    table: str,
+    wake: Wake,
+    clock: Clock,
+    changed: Changed,
 ) -> AsyncIterator[None]:
     """Have other processes wake the relay for as long as the block lasts, if there is a channel."""
     if channel is None:
         yield
         return
     tried = asyncio.Event()
-    task = asyncio.create_task(_wake_on_notify(engine, channel, table, wake, tried))
+    task = asyncio.create_task(_wake_on_notify(engine, channel, table, wake, changed, tried))
     try:
         await clock.wait(tried, GRACE)
         yield
@@ -57,7 +64,12 @@ async def listening(
 
 
 async def _wake_on_notify(
-    engine: AsyncEngine, channel: str, table: str, wake: Wake, tried: asyncio.Event
+    engine: AsyncEngine,
+    channel: str,
+    table: str,
+    wake: Wake,
+    changed: Changed,
+    tried: asyncio.Event,
 ) -> None:
     """Call `wake` for each notification, until cancelled; reconnect after a lost connection.
 
@@ -69,6 +81,8 @@ async def _wake_on_notify(
         nonlocal pause
         pause = 0.0
         tried.set()
+        if not payload:  # it has just connected
+            changed(True)
         wake(partitions_in(payload, table))
 
     try:
@@ -80,6 +94,7 @@ async def _wake_on_notify(
                         "postroom: behind PgBouncer no notification arrives; the relay only polls."
                         " Set listen=None to say so, or connect to PostgreSQL directly"
                     )
+                    changed(False)
                     return
                 await _listen(engine, channel, heard)
             except Exception as error:
@@ -87,6 +102,7 @@ async def _wake_on_notify(
             if not pause:
                 logger.warning("postroom: cannot listen for commits, only polls: %s", reason)
             tried.set()
+            changed(False)
             pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * pause))
             await asyncio.sleep(pause)
     finally:

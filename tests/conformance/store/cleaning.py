@@ -4,10 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from tests.conformance.store.desk import MINUTE, Desk, numbered
+from tests.conformance.store.desk import DAY, MINUTE, Desk, numbered
 
 WEEK = timedelta(days=7)
-DAY = timedelta(days=1)
 
 
 async def clean(desk: Desk, older_than: timedelta = WEEK, limit: int = 3) -> int:

@@ -10,11 +10,14 @@ from sqlalchemy import MetaData, Row, delete, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import Outbox, OutboxRecord
+from postroom.operations import Operations
+from postroom.record import Key
 from postroom.store.base import Attempt, Claim, HeldRecord, Poll, Settlement, Verdict
 from postroom.store.store import Store
 
 LEASE = timedelta(seconds=30)
 MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
 ZERO = timedelta()
 
 
@@ -27,6 +30,8 @@ records = outbox.tables.records
 leases = outbox.tables.leases
 workers = outbox.tables.workers
 blocked_keys = outbox.tables.blocked_keys
+attempts = outbox.tables.attempts
+inbox = outbox.tables.inbox
 
 
 class StoreHarness(ABC):
@@ -64,6 +69,9 @@ class Desk:
         self.engine = harness.engine
         self.clock = Shift()
         self.store = self.another_store()
+        self.operations = Operations(
+            outbox, self.engine, operator="eve", host="laptop", channel=None, shift=self.clock
+        )
 
     def another_store(self, **options: Any) -> Store:
         return self.harness.store(shift=self.clock, **options)
@@ -78,8 +86,9 @@ class Desk:
     async def clear(self) -> None:
         """Make the outbox as new, but for the numbers that it has given."""
         async with self.engine.begin() as connection:
-            for table in (records, workers, blocked_keys):
-                await connection.execute(delete(table))
+            for table in outbox.tables:
+                if table is not leases:
+                    await connection.execute(delete(table))
             nobody = dict.fromkeys(("worker", "leased_until", "served_at", "suspect", "lost_by"))
             fresh = {"token": 0, "crash_count": 0, "suspect_crashes": 0, **nobody}
             await connection.execute(update(leases).values(fresh))
@@ -124,6 +133,23 @@ class Desk:
             found = await connection.execute(select(blocked_keys))
             return {row.aggregate_id: names.get(row.position, "gone") for row in found}
 
+    async def history(self, name: str) -> list[Row[Any]]:
+        """Give the refusals of a record, the oldest first."""
+        position = (await self.row(name)).position
+        async with self.engine.connect() as connection:
+            wanted = select(attempts).where(attempts.c.position == position)
+            return list(await connection.execute(wanted.order_by(attempts.c.id)))
+
+    async def pause(self, event_type: str = "", key: str = "") -> None:
+        key_ = key_named(key)
+        await self.operations.pause(event_type=event_type, key=key_, reason="a release")
+
+    async def resume(self) -> None:
+        """End every pause."""
+        for row in await self.sql("SELECT event_type, aggregate_id FROM suite_outbox_pauses"):
+            key = key_named(row.aggregate_id)
+            await self.operations.resume(event_type=row.event_type, key=key)
+
     # -- the store
 
     async def poll(self, worker: str = "ann", **options: Any) -> Poll:
@@ -154,10 +180,11 @@ class Desk:
         delay: timedelta | None = MINUTE,
         holds: bool = True,
         reason: str | None = "no",
+        worker: str = "ann",
     ) -> None:
-        refused = await self.claimed(*names)
-        attempts = [attempt(each, delay=delay, holds=holds, reason=reason) for each in refused]
-        await self.store.settlements.settle(Settlement(attempts=attempts))
+        refused = await self.claimed(*names, worker=worker)
+        made = [attempt(each, delay=delay, holds=holds, reason=reason) for each in refused]
+        await self.store.settlements.settle(Settlement(worker=worker, attempts=made))
 
     async def fail(self, *names: str) -> None:
         await self.refuse(*names, delay=None)
@@ -183,6 +210,10 @@ def new_row(name: str, values: dict[str, Any]) -> dict[str, Any]:
     row = {"id": record.id, "event_type": name, "payload": record.payload, "headers": {}}
     row |= {"occurred_at": record.occurred_at, "partition": record.partition, "max_retries": 10}
     return row | {"ready": True, "due_at": None, **chosen}
+
+
+def key_named(name: str) -> Key | None:
+    return Key("suite", name) if name else None
 
 
 def partition_of(name: str) -> int:

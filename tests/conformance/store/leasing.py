@@ -1,9 +1,10 @@
 """Who serves which partition."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from sqlalchemy import MetaData
+from sqlalchemy import MetaData, Row, select
 
 from postroom import Outbox, OutboxRecord
 from postroom.errors import SchemaError
@@ -17,6 +18,7 @@ from tests.conformance.store.desk import (
     attempt,
     partition_of,
     tokens_of,
+    workers,
 )
 from tests.support.statements import noted_statements
 
@@ -25,6 +27,11 @@ PAST_IT = LEASE + timedelta(seconds=1)
 
 class AbsentRecord(OutboxRecord):
     """Of tables that nobody has created."""
+
+
+async def worker_rows(desk: Desk, worker: str) -> list[Row[Any]]:
+    async with desk.engine.connect() as connection:
+        return list(await connection.execute(select(workers).where(workers.c.worker == worker)))
 
 
 absent = Outbox(MetaData(), table="absent_outbox", record=AbsentRecord)
@@ -358,6 +365,18 @@ class Leasing:
         await fill(desk, 40, 41)
         taken = set(tokens_of(await desk.poll("ann")))
         assert taken == ({40, 41} if harness.shares_work else {1, 2, 40, 41})
+
+    async def test_a_report_is_kept_beside_the_presence_of_a_worker(self, desk: Desk) -> None:
+        await desk.store.leases.report("ann", {"in_flight": 3, "publisher": 'it\'s "the" \\gate'})
+        assert (await desk.poll("bob")).share == PARTITIONS  # ann reports, and shares no work
+        await desk.put("a1")
+        await desk.poll("ann")
+        await desk.store.leases.report("ann", {"in_flight": 0})
+        [row] = await worker_rows(desk, "ann")
+        assert row.report == {"in_flight": 0}
+        assert row.reported_at is not None
+        await desk.store.leases.release("ann")
+        assert await worker_rows(desk, "ann") == []
 
     async def test_two_settlements_and_a_poll_do_not_disturb_each_other(self, desk: Desk) -> None:
         await desk.put("a1", "b1")

@@ -36,6 +36,18 @@ async def everything(desk: Desk) -> tuple[dict[str, Row[Any]], dict[str, str]]:
 class Settling:
     """Facts stand; the rest needs the lease."""
 
+    async def test_a_late_delivery_releases_one_record_as_the_next_holder_may_have_read_past_it(
+        self, desk: Desk
+    ) -> None:
+        await desk.put("a1", "a2", "a3", "a4")
+        await desk.refuse("a1", delay=ZERO)
+        assert await desk.open_to_claim() == ["a1"]
+        [a1] = await desk.claimed("a1")
+        settlement = Settlement(delivered=[a1], late=[a1])
+        await desk.store.settlements.settle(settlement)
+        assert await desk.open_to_claim() == ["a2"]
+        assert await desk.drain() == ["a2", "a3", "a4"]
+
     async def test_nothing_to_settle_is_fine(self, desk: Desk) -> None:
         await desk.store.settlements.settle(Settlement())
 
@@ -121,7 +133,7 @@ class Settling:
     async def test_a_slow_record_that_is_gone_blocks_nobody(self, desk: Desk) -> None:
         await desk.put("a1", "a2")
         [record] = await desk.claimed("a1")
-        await desk.store.discard([record.record.id])
+        await desk.operations.discard([record.record.id])
         await desk.store.settlements.settle(Settlement(slow=[record]))
         assert await desk.drain() == ["a2"]
 

@@ -4,14 +4,8 @@ import pytest
 from sqlalchemy import make_url
 from sqlalchemy.exc import OperationalError
 
-from postroom.cli.errors import (
-    CommandError,
-    Exit,
-    bad_database,
-    bad_schema,
-    missing_extra,
-    place,
-)
+from postroom.cli.database import bad_database, bad_schema, place
+from postroom.cli.errors import CommandError, Exit, missing_extra
 from postroom.errors import SchemaError
 
 SECRET = "hunter2"
@@ -29,7 +23,7 @@ def test_an_error_has_the_exit_code_for_usage_unless_it_says_otherwise() -> None
 
 def test_the_exit_codes_are_those_that_are_documented() -> None:
     codes = {each.name: each.value for each in Exit}
-    documented = {"OK": 0, "BUG": 1, "USAGE": 2, "DATABASE": 3, "SCHEMA": 4, "BROKER": 5}
+    documented = {"OK": 0, "PROBLEM": 1, "USAGE": 2, "DATABASE": 3, "SCHEMA": 4, "BROKER": 5}
     assert codes == documented
 
 

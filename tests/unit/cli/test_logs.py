@@ -91,6 +91,23 @@ def test_json_has_the_stack_if_it_is_asked_for() -> None:
     assert "the stack" in json.dumps(as_json(record_of("x", stack_info="the stack")))
 
 
+CANARY = "canary-5e1"
+
+
+@pytest.mark.requirement("E10")
+@pytest.mark.parametrize("formatter", [TextFormatter, JsonFormatter])
+def test_no_line_shows_a_password(formatter: type[logging.Formatter]) -> None:
+    url = f"postgresql://me:{CANARY}@db/shop"
+    try:
+        raise LookupError(url)
+    except LookupError:
+        error = sys.exc_info()
+    extra = {"dsn": url, "settings": {"password": CANARY}, "api_key": CANARY}
+    line = formatter().format(record_of("connects to %s", url, exc_info=error, **extra))
+    assert "postgresql://me:***@db/shop" in line
+    assert CANARY not in line
+
+
 @pytest.mark.parametrize(
     ("style", "shows"),
     [("text", lambda line: line.split(" ", 1)[1]), ("json", lambda line: json.loads(line))],

@@ -1,43 +1,79 @@
-"""What a worker is told, and who is heard first."""
+"""The settings of a worker: from options, then the environment, then a file."""
 
 from collections.abc import Mapping
+from dataclasses import fields
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from postroom import OutboxRelay, RetrySchedule
+from postroom.cli.app import app
+from postroom.cli.command import make_group
 from postroom.cli.errors import CommandError, Exit
-from postroom.cli.settings import SETTINGS, WorkerSettings
+from postroom.cli.options import WorkerSettings, named_in_code
+from postroom.cli.reporting import Invocation
+from postroom.cli.wiring import OF_THE_PROCESS, refuse_unused, schedule_of
+from postroom.record import MAX_RETRIES
+from postroom.relay.service import POLL_INTERVAL
+from postroom.tables.tables import TABLE
+from postroom.wakeup.notifier import CHANNEL
+from tests.support.in_process import own_logging
 
 SECRET = "s3cr:t%2Fp%40ss"
 EXAMPLES: Mapping[str, tuple[Any, str, Any]] = {
-    # what the flag says, the environment, the file: three values that are not the default
+    # what the option says, the environment, the file: three values that are not the default
     "database": ("sqlite:///flag.db", "sqlite:///environment.db", "sqlite:///file.db"),
     "broker": ("amqp://flag/", "amqp://environment/", "amqp://file/"),
     "exchange": ("flag", "environment", "file"),
     "table": ("flag", "environment", "file"),
     "schema": ("flag", "environment", "file"),
+    "redact": ("email", "card.number, card.cvc", ["a", "b.*"]),
     "poll_interval": (1.5, "2.5", 3.5),
     "batch_size": (11, "12", 13),
+    "lease": (15, "16", 17),
+    "grace": (0, "26", 27),
+    "retry": ("backoff", "1,5", [0.5, 2]),
     "max_retries": (21, "22", 23),
-    "cleanup_days": (0.5, "1.5", 2.5),
+    "max_crashes": (4, "5", 6),
+    "on_failed": ("continue", "continue", "continue"),
+    "cleanup_days": (0.5, "forever", 2.5),
     "channel": ("flag", "environment", "file"),
     "cloud_events": ("/flag", "/environment", "/file"),
     "health_host": ("127.0.0.1", "127.0.0.2", "127.0.0.3"),
     "health_port": (8001, "8002", 8003),
     "log_format": ("json", "json", "json"),
-    "log_level": ("debug", "WARNING", "error"),
+    "log_level": ("DEBUG", "WARNING", "ERROR"),
+    "relay": ("flag:relay", "environment:relay", "file:relay"),
 }
+READ = {
+    "forever": None,
+    "1,5": (1, 5),
+    "email": ("email",),
+    "card.number, card.cvc": ("card.number", "card.cvc"),
+}
+worker = typer.main.get_command(app).commands["worker"]  # type: ignore[attr-defined]
+OPTIONS = {each.name: each for each in worker.params}
+DEFAULTS = {each.name: each.default for each in fields(WorkerSettings)}
 
 
 @pytest.fixture(autouse=True)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory."""
+    """An empty working directory, and an environment without settings."""
     monkeypatch.chdir(tmp_path)
+    for name in EXAMPLES:
+        monkeypatch.delenv(variable_of(name), raising=False)
     return tmp_path
 
 
-def write(text: str, name: str = "postroom.toml") -> Path:
+def variable_of(name: str) -> str:
+    return str(OPTIONS[name].envvar)
+
+
+def write(text: str, name: str = "pyproject.toml") -> Path:
     path = Path(name)
     path.write_text(text, encoding="utf-8")
     return path
@@ -45,7 +81,14 @@ def write(text: str, name: str = "postroom.toml") -> Path:
 
 def toml(**values: Any) -> str:
     lines = [f"{name} = {value!r}" for name, value in values.items()]
-    return "\n".join(["[worker]", *lines, ""])
+    return "\n".join(["[tool.postroom]", *lines, ""])
+
+
+def words(flags: Mapping[str, Any], config: Path | None = None) -> list[str]:
+    """Write options as they are typed."""
+    named = {**flags, **({} if config is None else {"config": config})}
+    relay = [str(named.pop("relay"))] if "relay" in named else []
+    return relay + [f"--{name.replace('_', '-')}={value}" for name, value in named.items()]
 
 
 def gather(
@@ -53,23 +96,52 @@ def gather(
     environment: Mapping[str, str] | None = None,
     config: Path | None = None,
 ) -> WorkerSettings:
-    """Gather as the command does: a flag that is not given is None."""
-    everything: dict[str, Any] = dict.fromkeys((*SETTINGS, "relay"))
-    everything |= flags or {}
-    return WorkerSettings.gather(everything, config, environment or {})
+    """Gather settings as the command does."""
+    given = words(flags or {}, config)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (environment or {}).items():
+            patch.setenv(name, value)
+        with worker.make_context("worker", given, obj=Invocation(given)) as context:
+            made: WorkerSettings = make_group(WorkerSettings, context, dict(context.params))
+            return made
 
 
-def error_of(*told: Any, **named: Any) -> str:
-    """Give what is said about settings that cannot be."""
-    with pytest.raises(CommandError) as caught:
-        gather(*told, **named)
-    assert caught.value.code == Exit.USAGE
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+def error_of(
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    config: Path | None = None,
+) -> str:
+    """Return what the command says about settings that it cannot use."""
+    with own_logging():
+        done = CliRunner().invoke(app, ["worker", *words(flags or {}, config)], env=environment)
+    assert (done.exit_code, done.stdout) == (Exit.USAGE, "")
+    [line] = done.stderr.splitlines()
+    return line.removeprefix("postroom worker: ")
+
+
+def as_read(value: Any) -> Any:
+    """Return what becomes of a value of EXAMPLES."""
+    if isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, str) and value in READ:
+        return READ[value]
+    return float(value) if str(value).replace(".", "", 1).isdigit() else value
 
 
 def test_there_is_an_example_of_each_setting() -> None:
-    assert EXAMPLES.keys() == SETTINGS.keys()
+    assert EXAMPLES.keys() == {name for name, each in OPTIONS.items() if each.envvar}
+
+
+def test_the_defaults_are_those_of_the_library() -> None:
+    settings, relay = gather(), OutboxRelay.__init__.__kwdefaults__ or {}
+    assert settings.poll_interval == POLL_INTERVAL.total_seconds()
+    assert settings.batch_size == relay["batch_size"]
+    assert settings.lease == relay["lease"].total_seconds()
+    assert settings.grace == relay["grace"].total_seconds()
+    assert settings.max_crashes == relay["max_crashes"]
+    assert settings.on_failed == relay["on_failed"]
+    assert timedelta(days=settings.cleanup_days or 0) == relay["retention"]
+    assert (settings.max_retries, settings.table, settings.channel) == (MAX_RETRIES, TABLE, CHANNEL)
 
 
 @pytest.mark.requirement("C13")
@@ -105,28 +177,28 @@ def test_the_environment_is_asked_by_the_names_of_the_seed() -> None:
 
 
 @pytest.mark.requirement("C13")
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(name: str) -> None:
-    setting = SETTINGS[name]
-    flag, variable, in_file = EXAMPLES[name]
-    assert getattr(gather(), name) == setting.default
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_option_wins_over_the_environment_over_the_file_over_the_default(name: str) -> None:
+    option, variable, in_file = EXAMPLES[name]
+    default = DEFAULTS[name]
+    assert getattr(gather(), name) == default
     write(toml(**{name: in_file}))
-    assert getattr(gather(), name) == setting.read(in_file) != setting.default
-    environment = {setting.variable: variable}
-    assert getattr(gather(environment=environment), name) == setting.read(variable)
-    assert getattr(gather({name: flag}, environment), name) == setting.read(flag)
+    assert getattr(gather(), name) == as_read(in_file) != default
+    environment = {variable_of(name): variable}
+    assert getattr(gather(environment=environment), name) == as_read(variable)
+    assert getattr(gather({name: option}, environment), name) == as_read(option)
 
 
 def test_the_names_in_the_environment_are_all_different() -> None:
-    variables = [setting.variable for setting in SETTINGS.values()]
+    variables = [variable_of(name) for name in EXAMPLES]
     assert len(set(variables)) == len(variables)
 
 
 @pytest.mark.parametrize("name", ["database", "batch_size", "log_format", "health_port"])
 def test_what_is_empty_in_the_environment_is_not_told(name: str) -> None:
     write(toml(**{name: EXAMPLES[name][2]}))
-    settings = gather(environment={SETTINGS[name].variable: ""})
-    assert getattr(settings, name) == SETTINGS[name].read(EXAMPLES[name][2])
+    settings = gather(environment={variable_of(name): ""})
+    assert getattr(settings, name) == EXAMPLES[name][2]
 
 
 @pytest.mark.parametrize("source", ["flag", "environment", "file"])
@@ -152,6 +224,14 @@ def test_an_empty_channel_means_only_to_poll(source: str) -> None:
         ("batch_size", "1e12"),
         ("max_retries", "0"),
         ("max_retries", "-3"),
+        ("max_crashes", "0"),
+        ("lease", "0"),
+        ("grace", "-1"),
+        ("retry", "often"),
+        ("retry", "1,,2"),
+        ("retry", "-1"),
+        ("retry", ","),
+        ("on_failed", "stop"),
         ("cleanup_days", "-1"),
         ("cleanup_days", "1e9"),
         ("health_port", "0"),
@@ -162,14 +242,14 @@ def test_an_empty_channel_means_only_to_poll(source: str) -> None:
     ],
 )
 def test_a_bad_value_is_named_with_who_said_it(name: str, value: str) -> None:
-    variable = SETTINGS[name].variable
+    variable = variable_of(name)
     text = error_of(environment={variable: value})
     assert text.startswith(f"{variable} is {value!r}: it has to be ")
     text = error_of({name: value})
     assert text.startswith(f"--{name.replace('_', '-')} is {value!r}: it has to be ")
     write(toml(**{name: value}))
     text = error_of()
-    assert text.startswith(f"{name} in postroom.toml is {value!r}: it has to be ")
+    assert text.startswith(f"{name} in pyproject.toml is {value!r}: it has to be ")
 
 
 @pytest.mark.parametrize(
@@ -187,8 +267,8 @@ def test_a_bad_value_is_named_with_who_said_it(name: str, value: str) -> None:
     ],
 )
 def test_a_value_of_the_wrong_kind_in_the_file_is_named(line: str, setting: str) -> None:
-    write(f"[worker]\n{line}\n")
-    assert f"{setting} in postroom.toml" in error_of()
+    write(f"[tool.postroom]\n{line}\n")
+    assert f"{setting} in pyproject.toml" in error_of()
 
 
 def test_a_bad_value_names_the_file_that_it_is_in() -> None:
@@ -198,9 +278,9 @@ def test_a_bad_value_names_the_file_that_it_is_in() -> None:
 
 @pytest.mark.parametrize("name", ["database", "broker"])
 def test_a_bad_url_is_never_shown(name: str) -> None:
-    write(f'[worker]\n{name} = ["amqp://user:{SECRET}@host/"]\n')
+    write(f'[tool.postroom]\n{name} = ["amqp://user:{SECRET}@host/"]\n')
     text = error_of()
-    assert f"{name} in postroom.toml" in text
+    assert f"{name} in pyproject.toml" in text
     assert SECRET not in text
 
 
@@ -212,32 +292,36 @@ def test_a_setting_that_is_not_known_is_named_with_those_that_are() -> None:
     text = error_of()
     assert "'batchsize'" in text
     assert "batch_size" in text
-    assert "postroom.toml" in text
+    assert "pyproject.toml" in text
 
 
-def test_a_section_that_is_not_known_is_named() -> None:
-    write("[wroker]\nbatch_size = 5\n")
-    text = error_of()
-    assert "wroker" in text
-    assert "[worker]" in text
+def test_other_tables_of_the_usual_file_are_nobody_s_settings() -> None:
+    write('[tool.ruff]\nline-length = 100\n\n[project]\nname = "shop"\n')
+    assert gather().exchange == "messaging"
+
+
+def test_a_file_that_is_named_has_to_have_settings() -> None:
+    path = write("[worker]\nbatch_size = 5\n", "postroom.toml")
+    assert error_of(config=path) == "postroom.toml has no table [tool.postroom]."
 
 
 def test_a_file_that_is_no_toml_is_named_with_the_place_of_the_fault() -> None:
-    write(f'[worker]\ndatabase = "postgresql://u:{SECRET}@h/d\nexchange = "x"\n')
+    write(f'[tool.postroom]\ndatabase = "postgresql://u:{SECRET}@h/d\nexchange = "x"\n')
     text = error_of()
-    assert text.startswith("postroom.toml is no TOML")
+    assert text.startswith("pyproject.toml is no TOML")
     assert "line 2" in text
     assert SECRET not in text
 
 
 def test_a_file_that_is_no_text_is_no_toml() -> None:
-    Path("postroom.toml").write_bytes(b"[worker]\nexchange = '\xff'\n")
-    assert error_of().startswith("postroom.toml is no TOML")
+    Path("pyproject.toml").write_bytes(b"[tool.postroom]\nexchange = '\xff'\n")
+    assert error_of().startswith("pyproject.toml is no TOML")
 
 
-def test_a_worker_that_is_no_table_is_named() -> None:
-    write("worker = 5\n")
-    assert "[worker] is a table" in error_of()
+@pytest.mark.parametrize("text", ["[tool]\npostroom = 5\n", "[[tool.postroom]]\n"])
+def test_settings_that_are_no_table_are_named(text: str) -> None:
+    write(text)
+    assert error_of() == "pyproject.toml: [tool.postroom] has to be a table of settings."
 
 
 def test_a_file_that_is_named_has_to_be_there(directory: Path) -> None:
@@ -255,7 +339,7 @@ def test_a_file_that_is_named_is_read_instead_of_the_usual_one() -> None:
 
 def test_an_empty_file_says_nothing() -> None:
     write("")
-    assert gather() == gather(config=write("[worker]\n", "empty.toml"))
+    assert gather().exchange == "messaging"
 
 
 # -- the relay of a module
@@ -275,27 +359,25 @@ def test_a_database_that_a_flag_names_wins_over_the_relay_in_the_file() -> None:
     write(toml(relay="shop.outbox:relay"))
     flags = {"database": "sqlite:///shop.db"}
     settings = gather(flags)
-    assert (settings.relay, settings.database) == (None, "sqlite:///shop.db")
-    settings.refuse_unused(flags)
+    assert (named_in_code(settings), settings.database) == (None, "sqlite:///shop.db")
 
 
 def test_a_database_in_the_environment_leaves_the_relay_in_the_file() -> None:
     write(toml(relay="shop.outbox:relay"))
     settings = gather(environment={"DATABASE_URL": "sqlite:///shop.db"})
-    assert settings.relay == "shop.outbox:relay"
+    assert named_in_code(settings) == "shop.outbox:relay"
 
 
-@pytest.mark.parametrize("name", [name for name, each in SETTINGS.items() if each.of_relay])
-def test_a_flag_that_the_relay_of_a_module_has_been_told_is_refused(name: str) -> None:
-    flags = {"relay": "shop:relay", name: EXAMPLES[name][0]}
-    settings = gather(flags)
+@pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - OF_THE_PROCESS))
+def test_an_option_that_the_relay_of_a_module_has_been_told_is_refused(name: str) -> None:
+    settings = gather({"relay": "shop:relay", name: EXAMPLES[name][0]})
     with pytest.raises(CommandError, match=f"--{name.replace('_', '-')} is for") as caught:
-        settings.refuse_unused(flags)
+        refuse_unused(settings, "shop:relay")
     assert "shop:relay" in str(caught.value)
     assert "//" not in str(caught.value)
 
 
-def test_flags_that_are_about_the_process_go_with_the_relay_of_a_module() -> None:
+def test_options_that_are_about_the_process_go_with_the_relay_of_a_module() -> None:
     flags = {
         "relay": "shop:relay",
         "health_port": 8080,
@@ -304,10 +386,27 @@ def test_flags_that_are_about_the_process_go_with_the_relay_of_a_module() -> Non
         "log_level": "debug",
     }
     settings = gather(flags)
-    settings.refuse_unused(flags)
+    refuse_unused(settings, "shop:relay")
     assert settings.log_level == "DEBUG"
 
 
 def test_the_environment_of_other_workers_does_not_disturb_the_relay_of_a_module() -> None:
-    environment = {SETTINGS[name].variable: EXAMPLES[name][1] for name in SETTINGS}
-    gather({"relay": "shop:relay"}, environment).refuse_unused({"relay": "shop:relay"})
+    environment = {variable_of(name): EXAMPLES[name][1] for name in EXAMPLES}
+    refuse_unused(gather({"relay": "shop:relay"}, environment), "shop:relay")
+
+
+# -- the retry schedule
+
+
+@pytest.mark.parametrize(
+    ("text", "schedule"),
+    [
+        ("tiers", RetrySchedule.tiers()),
+        ("backoff", RetrySchedule.backoff()),
+        ("polls", RetrySchedule.polls()),
+        ("1,5,30", RetrySchedule.seconds(1, 5, 30)),
+    ],
+)
+def test_a_retry_schedule_has_a_name_or_delays(text: str, schedule: RetrySchedule) -> None:
+    made = schedule_of(gather({"retry": text, "max_retries": 4}))
+    assert made == schedule.ending_after(4)

@@ -14,12 +14,13 @@ from postroom.store.base import (
     Claim,
     HeldRecord,
     Lease,
+    Pauses,
     Poll,
     Settlement,
     Unattended,
     Verdict,
 )
-from postroom.store.key_order import divide
+from postroom.store.key_order import divide, divide_paused
 from tests.unit.relay.hand_clock import START, HandClock, let_tasks_run
 from tests.unit.relay.records import record
 
@@ -58,6 +59,9 @@ class FakeStore:
         """The partitions in which other keys wait behind those that fill it."""
         self.share = PARTITIONS
         self.unattended: tuple[Unattended, ...] = ()
+        self.pauses = Pauses()
+        self.reports: list[tuple[float, Mapping[str, Any]]] = []
+        """What the worker reported, and after how many seconds."""
         self.writes_attempts = True
         self.away = False
         """Whether the database is unavailable."""
@@ -123,7 +127,8 @@ class FakeStore:
     ) -> Poll:
         await self._call("poll", busy=set(busy), surplus=set(surplus), take=take)
         waiting = {row.partition for row in self.rows.values() if self._is_ready(row)}
-        wanted = waiting - self.others - set(surplus) if take else set()
+        takes = take and not self.pauses.everything
+        wanted = waiting - self.others - set(surplus) if takes else set()
         self.leased = wanted | set(busy)
         self.after_look()
         due = [at - self.clock.now for at in self._due.values() if at > self.clock.now]
@@ -133,6 +138,7 @@ class FakeStore:
             share=self.share,
             next_due=timedelta(seconds=min(due)) if due else None,
             unattended=self.unattended,
+            pauses=self.pauses,
         )
 
     def lease_of(self, partition: int) -> Lease:
@@ -141,6 +147,9 @@ class FakeStore:
     async def renew(self, worker: str, lease: timedelta) -> dict[int, int]:
         await self._call("renew")
         return {each: self.lease_of(each).token for each in self.leased}
+
+    async def report(self, worker: str, report: Mapping[str, Any]) -> None:
+        self.reports.append((self.clock.now - START, report))
 
     async def suspect(self, worker: str, suspects: Mapping[HeldRecord, int]) -> list[HeldRecord]:
         begun = {each.position: count for each, count in suspects.items()}
@@ -184,6 +193,7 @@ class FakeStore:
             HeldRecord(row, tokens[row.partition], self.faults.get(row.position)) for row in found
         ]
         passing, _ = divide(records, set(), self.blocked)
+        passing, _, _ = divide_paused(passing, self.pauses)
         return Claim(
             records=tuple(sorted(passing, key=lambda each: each.position)),
             more=frozenset(p for p, count in counts.items() if count >= depth),
@@ -209,6 +219,7 @@ class FakeStore:
             attempts={each.record.position: each.verdict for each in settlement.attempts},
             slow=[each.position for each in settlement.slow],
             blocks_key=[each.position for each in settlement.delivered if each.blocks_key],
+            late=[each.position for each in settlement.late],
         )
         for each in settlement.delivered:
             self.rows.pop(each.position, None)

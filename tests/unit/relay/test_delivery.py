@@ -43,6 +43,7 @@ class Desk:
         self.leases.polled([Lease(partition=1, token=1)], asked_at=START)
         self.changes = 0
         self.delivery = Delivery(
+            worker="ann",
             store=cast(Store, self.store),
             publisher=self.publisher,
             settings=relay_settings(batch_size=unsettled_limit - max_in_flight),

@@ -12,7 +12,6 @@ from postroom.relay.health import (
     REFUSED_FOR,
     REMEMBERED,
     Tally,
-    log_attempt,
 )
 from postroom.store.base import Attempt, Unattended, Verdict
 from tests.unit.relay.records import record
@@ -224,32 +223,3 @@ def test_a_minute_in_which_nothing_was_done_is_logged_if_there_was_work(
             tally.log_progress(minute * LOG_EVERY, busy=True)
     assert len(caplog.messages) == 2
     assert "0 delivered, 0 refused, 0 postponed in 60 s" in caplog.messages[0]
-
-
-@pytest.mark.parametrize(
-    ("verdict", "level", "words"),
-    [
-        (Verdict.FAILED, logging.CRITICAL, ["gave up on order.placed", "after 4 attempts"]),
-        (Verdict.RETRY, logging.ERROR, ["was refused (attempt 4)", "again in 0:00:05"]),
-        (Verdict.POSTPONED, logging.DEBUG, ["is postponed", "again in 0:00:05"]),
-    ],
-)
-def test_the_level_of_a_log_line_follows_the_verdict(
-    caplog: pytest.LogCaptureFixture, verdict: Verdict, level: int, words: list[str]
-) -> None:
-    one = attempt(verdict)
-    with caplog.at_level(logging.DEBUG, "postroom.relay"):
-        log_attempt(one)
-    [line] = caplog.records
-    assert line.levelno == level
-    for word in [*words, "no route"]:
-        assert word in line.getMessage()
-    assert vars(line)["record_id"] == str(one.record.record.id)
-    assert vars(line)["event_type"] == "order.placed"
-
-
-def test_a_record_found_at_its_limit_is_logged_with_a_reason(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    log_attempt(attempt(Verdict.FAILED, reason=None))
-    assert "it was found at its limit" in caplog.text

@@ -75,6 +75,44 @@ async def test_a_heartbeat_that_meets_a_lock_is_no_outage(bench: Bench) -> None:
     assert bench.store.names == ["renew"]
 
 
+async def test_a_worker_with_leases_reports_at_each_heartbeat(bench: Bench) -> None:
+    await run(bench, 4.5)
+    assert [at for at, _ in bench.store.reports] == [2, 4]
+
+
+async def test_an_idle_worker_reports_at_once_and_every_ten_seconds(bench: Bench) -> None:
+    bench.store.leased = set()
+    await run(bench, 25)
+    assert [at for at, _ in bench.store.reports] == [2, 12, 22]
+
+
+async def test_a_report_counts_the_deliveries_of_a_minute(bench: Bench) -> None:
+    def deliver() -> None:
+        bench.tally.delivered += 5
+
+    for second in range(100):
+        bench.clock.at(second + 0.5, deliver)
+    await run(bench, 100)
+    counted = {at: report["per_minute"] for at, report in bench.store.reports}
+    assert (counted[2], counted[60], counted[90]) == (10, 300, 300)
+
+
+async def test_a_worker_that_has_left_reports_no_more(bench: Bench) -> None:
+    bench.clock.at(3, lambda: setattr(bench.loop, "left", True))
+    await run(bench, 10)
+    assert [at for at, _ in bench.store.reports] == [2]
+
+
+async def test_a_report_that_fails_is_no_outage(bench: Bench) -> None:
+    async def refuse(*_: object) -> None:
+        raise refused_connection()
+
+    bench.store.report = refuse  # type: ignore[assignment]
+    await run(bench, 4.5)
+    assert bench.database_breaker.outage is None
+    assert len(bench.store.named("renew")) == 2
+
+
 async def test_an_error_that_waiting_cannot_cure_is_raised(bench: Bench) -> None:
     bench.store.fail("renew", lambda: ValueError("a bug"))
     with pytest.raises(ValueError, match="a bug"):

@@ -124,6 +124,7 @@ async def test_records_of_a_lost_lease_are_dropped_unless_they_are_in_flight() -
     assert (1.0, {1}) in held
     [settled] = bench.store.named("settle")
     assert settled.values["blocks_key"] == [1]  # another worker may have blocked its key
+    assert settled.values["late"] == [1]
 
 
 async def test_the_partitions_of_a_worker_that_missed_its_heartbeats_are_noted() -> None:

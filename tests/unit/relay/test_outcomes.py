@@ -179,7 +179,7 @@ def test_a_settlement_has_what_was_delivered_and_a_decision_about_the_rest() -> 
         three: Postponed("its queue is full"),
         four: DELIVERED,
     }
-    settlement = settlement_of(outcomes, relay_settings())
+    settlement = settlement_of(outcomes, relay_settings(), "ann")
     assert positions(settlement.delivered) == [1, 4]
     attempts = {each.record: each.verdict for each in settlement.attempts}
     assert attempts == {two: Verdict.RETRY, three: Verdict.POSTPONED}

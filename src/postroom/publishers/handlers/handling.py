@@ -2,7 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +34,9 @@ class Failure:
     call: Call
     error: BaseException
 
-    def __str__(self) -> str:
-        kind, text = type(self.error).__name__, error_text(self.error)
+    def describe(self, secrets: Collection[str] = ()) -> str:
+        """Name the handler and its error, without these secrets."""
+        kind, text = type(self.error).__name__, error_text(self.error, secrets)
         said = text if text.startswith(kind) else f"{kind}: {text}"
         return f"{self.call.name}: {said}"
 
@@ -48,6 +50,12 @@ async def handle(container: Container, call: Call, prepare: Preparation | None =
         answer = handler.handle(call.event)
         if inspect.isawaitable(answer):  # a plain method does too, though it holds up the loop
             await answer
+
+
+async def within(block: AbstractContextManager[Any], work: Coroutine[Any, Any, None]) -> None:
+    """Await some work within a block, which sees what the work raises."""
+    with block:
+        await work
 
 
 async def attempt(call: Call, work: Coroutine[Any, Any, None]) -> Failure | None:

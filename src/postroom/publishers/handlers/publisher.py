@@ -1,7 +1,7 @@
 """The publisher that runs handlers in this process: every handler of an event, each by itself."""
 
-import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any, Final
 
@@ -13,13 +13,14 @@ from postroom.errors import (
     PayloadError,
     UndeliverableError,
     UnknownEventTypeError,
+    error_text,
 )
 from postroom.events.registry import EventRegistry
 from postroom.inbox.effectively_once import HandlerReceipts, SessionReceipt
 from postroom.inbox.receipts import Receipts
 from postroom.outbox import Outbox
 from postroom.publishers.base import DELIVERED, Outcome, Refused
-from postroom.publishers.handlers.handling import Call, Failure, all_of, attempt, handle
+from postroom.publishers.handlers.handling import Call, Failure, all_of, attempt, handle, within
 from postroom.publishers.handlers.rebuild import calls_for
 from postroom.publishers.handlers.scopes import (
     Container,
@@ -31,9 +32,10 @@ from postroom.publishers.handlers.scopes import (
     one_line,
 )
 from postroom.publishers.handlers.time_limit import TimeLimit
-from postroom.record import ClaimedRecord
+from postroom.record import ClaimedRecord, secrets_of
 
-log = logging.getLogger(__name__)
+HandlerWrapper = Callable[[ClaimedRecord, str], AbstractContextManager[Any]]
+"""Takes a record and the name of a handler; returns a context manager to run the handler in."""
 
 
 class HandlersPublisher:
@@ -70,17 +72,27 @@ class HandlersPublisher:
         self._container = _source(container, factory)
         self._session = session
         self._timeout = timeout
-        self._registry = registry
+        self.registry = registry
         self._receipts: HandlerReceipts | None = None
+        self._wrapper: HandlerWrapper | None = None
+        self._redact: Sequence[str] = ()
 
     def __str__(self) -> str:
         return "handlers in this process"
 
     def use(self, outbox: Outbox, engine: AsyncEngine) -> None:
         """Take the registry and the inbox of the relay's outbox. The relay calls this."""
-        if self._registry is None:
-            self._registry = outbox.settings.registry
+        if self.registry is None:
+            self.registry = outbox.settings.registry
         self._receipts = HandlerReceipts(Receipts(outbox.tables.inbox), engine)
+        self._redact = outbox.redact
+
+    def wrap_handlers(self, wrapper: HandlerWrapper) -> None:
+        """Run each handler in the context manager that this returns: a span, say.
+
+        It sees what the handler raises, time-outs included. The latest wrapper counts.
+        """
+        self._wrapper = wrapper
 
     async def open(self) -> None:
         """Connect to nothing. Raises ConfigurationError if it was not given an outbox."""
@@ -100,15 +112,15 @@ class HandlersPublisher:
         except (UnknownEventTypeError, PayloadError) as error:
             return Refused(str(error), permanent=True)
         except Exception as error:  # of the event's own code, which a later release may mend
-            return Refused(f"{record.event_type} cannot be rebuilt: {one_line(error)}")
+            problem = f"{record.event_type} cannot be rebuilt: {one_line(error)}"
+            return Refused(problem, error=error)
         # The only handler needs no receipt: that the record is delivered says as much. But it may
         # have had company when the record was refused.
         with_receipt = len(calls) > 1 or self._session is not None or record.retry_count > 0
         done = await receipts.done(record) if calls and with_receipt else frozenset()
         remaining = [call for call in calls if call.name not in done]
-        return verdict(
-            await all_of(self._attempt(record, call, with_receipt) for call in remaining)
-        )
+        failures = await all_of(self._attempt(record, call, with_receipt) for call in remaining)
+        return verdict(failures, secrets_of(record, self._redact)) if failures else DELIVERED
 
     async def _attempt(
         self, record: ClaimedRecord, call: Call, with_receipt: bool
@@ -120,13 +132,12 @@ class HandlersPublisher:
             if self._session is None
             else receipts.with_session(record, call.name, limit.paused)
         )
-        failure = await attempt(call, self._handle(record, call, with_receipt, receipt, limit))
-        if failure is not None:
-            if (
-                receipt is not None and receipt.kept
-            ):  # it failed after its commit: it is to run again
-                await receipts.take_back(record, call.name)
-            _report(record, failure)
+        work = self._handle(record, call, with_receipt, receipt, limit)
+        if self._wrapper is not None:
+            work = within(self._wrapper(record, call.name), work)
+        failure = await attempt(call, work)
+        if failure is not None and receipt is not None and receipt.kept:
+            await receipts.take_back(record, call.name)  # it failed after its commit: run it again
         return failure
 
     async def _handle(
@@ -162,34 +173,31 @@ class HandlersPublisher:
             receipt.let_go()
 
     def _parts(self) -> tuple[EventRegistry, HandlerReceipts]:
-        if self._registry is None or self._receipts is None:
+        if self.registry is None or self._receipts is None:
             raise ConfigurationError(
                 "a HandlersPublisher needs the outbox of its relay. Give it to an OutboxRelay, or"
                 " call use(outbox, engine) first."
             )
-        return self._registry, self._receipts
+        return self.registry, self._receipts
 
 
-def verdict(failures: Sequence[Failure]) -> Outcome:
-    """Give the outcome of a record, or raise what a handler said of all of them."""
+def verdict(failures: Sequence[Failure], secrets: Collection[str] = ()) -> Refused:
+    """Give the outcome of a record that handlers failed to handle; raise the outage of one."""
     for failure in failures:
         if isinstance(failure.error, OutageError):
-            raise OutageError(f"{failure.call.name}: {failure.error}") from failure.error
-    if not failures:
-        return DELIVERED
+            text = error_text(failure.error, secrets)
+            raise OutageError(f"{failure.call.name}: {text}") from failure.error
     # One that can still succeed deserves its retries; the others will say the same again.
     permanent = all(isinstance(failure.error, UndeliverableError) for failure in failures)
-    return Refused("; ".join(map(str, failures)), permanent=permanent)
+    reason = "; ".join(failure.describe(secrets) for failure in failures)
+    return Refused(reason, permanent=permanent, error=_error_of(failures))
 
 
-def _report(record: ClaimedRecord, failure: Failure) -> None:
-    name, error = failure.call.name, failure.error
-    if isinstance(error, OutageError):
-        log.warning("%s cannot handle anything now: %s", name, error)
-        return
-    # The relay says, as an error, what becomes of the record; here is where it comes from.
-    message = "%s failed to handle %s, record %s"
-    log.warning(message, name, record.event_type, record.id, exc_info=error)
+def _error_of(failures: Sequence[Failure]) -> BaseException:
+    errors = [failure.error for failure in failures]
+    if len(errors) == 1:
+        return errors[0]
+    return BaseExceptionGroup("several handlers failed", errors)
 
 
 def _source(container: Container | None, factory: Factory | None) -> Container:

@@ -49,6 +49,14 @@ def loss(where: object, error: ClosedError) -> str:
     return f"the connection to RabbitMQ at {where} was lost: {error.reason}"
 
 
+def missing_exchange(exchange: str, where: object) -> str:
+    """Say that an exchange does not exist, and what to do."""
+    return (
+        f"exchange `{exchange}` does not exist on RabbitMQ at {where}. Declare it in the topology"
+        " (`postroom topology --apply`), or create it there."
+    )
+
+
 def connection_lost(where: object, error: ClosedError) -> OutageError:
     """Return the error for a lost connection.
 

@@ -1,7 +1,7 @@
 """The publisher for RabbitMQ: makes a message of each record, and says what came of it."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -17,15 +17,15 @@ from postroom.publishers.base import (
     Refused,
     WaitingRoute,
 )
-from postroom.publishers.rabbitmq.amqp.address import Address
 from postroom.publishers.rabbitmq.amqp.cluster import CONNECT_WITHIN, Credentials
 from postroom.publishers.rabbitmq.amqp.connection import Connection
 from postroom.publishers.rabbitmq.amqp.errors import EncodeError
 from postroom.publishers.rabbitmq.amqp.frames import Message
 from postroom.publishers.rabbitmq.amqp.inquiry import Inquiry
+from postroom.publishers.rabbitmq.attributes import messaging_attributes
 from postroom.publishers.rabbitmq.declare import declare
 from postroom.publishers.rabbitmq.message import Properties, cloud_event, plain_message
-from postroom.publishers.rabbitmq.outages import client_errors, cluster_of, loss
+from postroom.publishers.rabbitmq.outages import client_errors, cluster_of, loss, missing_exchange
 from postroom.publishers.rabbitmq.parcel import (
     Name,
     Parcel,
@@ -49,7 +49,7 @@ from postroom.publishers.rabbitmq.waiting import (
 from postroom.publishers.waiting import Rejected, Unroutable, check_choice
 from postroom.record import ClaimedRecord
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("postroom.publishers")
 
 REMEMBERED: Final = 10_000
 
@@ -95,7 +95,7 @@ class RabbitMQPublisher:
         check_choice("unroutable", unroutable, Unroutable)
         check_choice("rejected", rejected, Rejected)
         default = Route(unroutable=unroutable, rejected=rejected)
-        self._routing = Routing(exchange, routes or {}, default)
+        self.routing = Routing(exchange, routes or {}, default)
         self._message = _maker(cloud_events)
         self._confirm_within = confirm_within.total_seconds()
         self._watcher: OutageWatcher = lambda _: None
@@ -164,6 +164,12 @@ class RabbitMQPublisher:
         """Return the exchanges and routing keys that records wait for."""
         return self._waiting.report()
 
+    def messaging_attributes(self, record: ClaimedRecord) -> Mapping[str, str | int]:
+        """Return where a record goes, as attributes of a span."""
+        connection = None if self._sender is None else self._sender.connection
+        address = None if connection is None else connection.address
+        return messaging_attributes(self.routing.targets(record), address)
+
     # -- connecting
 
     async def _connect(self) -> Sender:
@@ -183,11 +189,11 @@ class RabbitMQPublisher:
         if self.topology is not None:
             await declare(inquiry, self.topology)
         if not await inquiry.exists(self.exchange):
-            raise OutageError(_missing(self.exchange, inquiry.connection.address))
-        for exchange in self._routing.exchanges():
+            raise OutageError(missing_exchange(self.exchange, inquiry.connection.address))
+        for exchange in self.routing.exchanges():
             if not await inquiry.exists(exchange):
                 self._doubtful.add(exchange)
-                missing = _missing(exchange, inquiry.connection.address)
+                missing = missing_exchange(exchange, inquiry.connection.address)
                 logger.warning("postroom: what goes there has to wait: %s", missing)
 
     def _report(self, connection: Connection) -> None:
@@ -206,10 +212,10 @@ class RabbitMQPublisher:
     def _parcels(self, record: ClaimedRecord) -> list[Parcel]:
         """Make a parcel for each destination of a record; reuse those that are in flight."""
         try:
-            targets: Sequence[Target] = self._routing.targets(record)
+            targets: Sequence[Target] = self.routing.targets(record)
         except Exception as error:  # of a function that tells the routing key, say
-            logger.exception("postroom: no message can be made of record %s", record.id)
-            return [_refused(record, Refused(f"no message can be made of it: {error!r}"))]
+            problem = f"no message can be made of it: {error!r}"
+            return [_refused(record, Refused(problem, error=error))]
         if self._arrived:
             arrived = self._arrived.get(record.id, ())
             targets = [each for each in targets if each.place not in arrived]
@@ -291,10 +297,3 @@ def _refused(record: ClaimedRecord, outcome: Refused) -> Parcel:
     parcel = Parcel(record.id, (b"", b""), Target(Destination("", "")))
     parcel.outcome = outcome
     return parcel
-
-
-def _missing(exchange: str, address: Address) -> str:
-    return (
-        f"exchange `{exchange}` does not exist on RabbitMQ at {address}. Declare it in the topology"
-        " (`postroom topology --apply`), or create it there."
-    )

@@ -76,13 +76,20 @@ class Routing:
         fixed = self._fixed.get(record.event_type)
         return self._ask(record) if fixed is None else fixed
 
+    def fixed(self, event_type: str) -> Iterator[Target]:
+        """Give the places that every record of a type goes to, whatever is in it."""
+        for route in self._find(event_type):
+            if not callable(route.routing_key):
+                yield self._target(route, event_type, route.routing_key)
+
     def _ask(self, record: ClaimedRecord) -> tuple[Target, ...]:
         routes = self._found.get(record.event_type)
         if routes is None:
             routes = self._found[record.event_type] = self._find(record.event_type)
         by_place: dict[Destination, Target] = {}
         for route in routes:
-            target = self._target(route, record)
+            key = route.routing_key
+            target = self._target(route, record.event_type, key(record) if callable(key) else key)
             by_place.setdefault(target.place, target)
         targets = tuple(by_place.values())
         if not any(callable(route.routing_key) for route in routes):
@@ -100,13 +107,10 @@ class Routing:
         matching = (pattern for pattern in self._routes if topic_matches(pattern, event_type))
         return self._routes.get(next(matching, ""), (self._default,))
 
-    def _target(self, route: Route, record: ClaimedRecord) -> Target:
-        key = route.routing_key
-        if callable(key):
-            key = key(record)
+    def _target(self, route: Route, event_type: str, key: str | None) -> Target:
         exchange = self._exchange if route.exchange is None else route.exchange
         return Target(
-            Destination(exchange, record.event_type if key is None else key),
+            Destination(exchange, event_type if key is None else key),
             route.unroutable or self._default.unroutable or "wait",
             route.rejected or self._default.rejected or "wait",
             encode_properties(route.priority, route.expiration, route.app_id),

@@ -8,7 +8,9 @@ import pytest
 from postroom import UntypedEvent
 from postroom.errors import ConfigurationError
 from postroom.publishers.rabbitmq import RabbitMQPublisher, Route
-from postroom.publishers.rabbitmq.routing import Destination, Routes, Routing
+from postroom.publishers.rabbitmq.amqp.address import parse
+from postroom.publishers.rabbitmq.attributes import messaging_attributes
+from postroom.publishers.rabbitmq.routing import Destination, Routes, Routing, Target
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
 
@@ -152,3 +154,38 @@ def test_a_publisher_has_to_choose() -> None:
 def test_the_bounds_of_priority_and_expiration_are_allowed() -> None:
     for priority, expiration in ((0, timedelta()), (255, timedelta(milliseconds=2**32 - 1))):
         Route(priority=priority, expiration=expiration, app_id="")
+
+
+@pytest.mark.requirement("E8")
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        (("shop", "order.placed"), "shop:order.placed"),
+        (("shop", ""), "shop"),
+        (("", "orders"), "orders"),
+        (("", ""), "amq.default"),
+    ],
+)
+def test_a_span_names_the_destination_as_opentelemetry_does(
+    place: tuple[str, str], name: str
+) -> None:
+    [address] = parse("amqp://app:secret@mq:5673/shop")
+    found = messaging_attributes([Target(Destination(*place))], address)
+    assert found.pop("messaging.rabbitmq.destination.routing_key", "") == place[1]
+    assert found == {
+        "messaging.system": "rabbitmq",
+        "messaging.destination.name": name,
+        "server.address": "mq",
+        "server.port": 5673,
+    }
+
+
+@pytest.mark.requirement("E8")
+def test_a_publisher_names_every_destination_of_a_record() -> None:
+    routes = {"order.*": [Route(), Route(exchange="audit", routing_key=lambda it: it.id.hex)]}
+    publisher = RabbitMQPublisher("amqp://mq", exchange="shop", routes=routes)
+    made = record()
+    assert publisher.messaging_attributes(made) == {
+        "messaging.system": "rabbitmq",
+        "messaging.destination.name": f"shop:order.placed, audit:{made.id.hex}",
+    }

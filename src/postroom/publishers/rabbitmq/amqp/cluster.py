@@ -9,7 +9,7 @@ from inspect import isawaitable
 from itertools import cycle, islice
 from typing import Any, Final
 
-from postroom.publishers.rabbitmq.amqp.address import parse
+from postroom.publishers.rabbitmq.amqp.address import Address, parse
 from postroom.publishers.rabbitmq.amqp.connect import connect
 from postroom.publishers.rabbitmq.amqp.connection import Connection
 from postroom.publishers.rabbitmq.amqp.errors import AddressError, ConnectError, one_line
@@ -56,12 +56,26 @@ class Cluster:
         login = await self._login()
         refusals: list[ConnectError] = []
         for address in islice(self._turns, len(self.addresses)):
-            known = address if login is None else replace(address, user=login[0], password=login[1])
             try:
-                return await connect(known, within=self._within)
+                return await self._connect(address, login)
             except ConnectError as error:
                 refusals.append(error)
         raise ConnectError("; ".join(map(str, refusals))) from refusals[-1]
+
+    async def refusals(self) -> list[ConnectError]:
+        """Connect to every host in turn, and return the error of each that does not let us in."""
+        login = await self._login()
+        refusals: list[ConnectError] = []
+        for address in self.addresses:
+            try:
+                await (await self._connect(address, login)).close()
+            except ConnectError as error:
+                refusals.append(error)
+        return refusals
+
+    async def _connect(self, address: Address, login: Login | None) -> Connection:
+        known = address if login is None else replace(address, user=login[0], password=login[1])
+        return await connect(known, within=self._within)
 
     async def _login(self) -> Login | None:
         """Ask for user and password; None if the URLs have them."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from pamqp import commands
 from pamqp.base import Frame
@@ -10,6 +10,15 @@ from pamqp.base import Frame
 from postroom.publishers.rabbitmq.amqp.channel import Channel
 from postroom.publishers.rabbitmq.amqp.connection import Connection
 from postroom.publishers.rabbitmq.amqp.errors import ClosedError, EncodeError, ReplyCode
+
+F = TypeVar("F", bound=Frame)
+
+
+class QueueState(NamedTuple):
+    """How many messages a queue has that no consumer has yet, and how many consumers."""
+
+    messages: int
+    consumers: int
 
 
 class Inquiry:
@@ -78,10 +87,21 @@ class Inquiry:
             return False
         return True
 
-    async def _ask(self, method: Callable[[], Frame], answer: type[Frame]) -> None:
+    async def queue(self, name: str) -> QueueState | None:
+        """Return how full a queue is; None if there is none."""
+        passive = partial(commands.Queue.Declare, queue=name, passive=True)
+        try:
+            found = await self._ask(passive, commands.Queue.DeclareOk)
+        except ClosedError as error:
+            if error.code != ReplyCode.NOT_FOUND:
+                raise
+            return None
+        return QueueState(found.message_count or 0, found.consumer_count or 0)
+
+    async def _ask(self, method: Callable[[], Frame], answer: type[F]) -> F:
         if self._channel is None or self._channel.closed is not None:
             self._channel = await Channel(self.connection).open()
         try:
-            await self._channel.ask(method(), answer)
+            return await self._channel.ask(method(), answer)
         except (ValueError, TypeError) as error:  # from pamqp
             raise EncodeError(str(error)) from error

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from postroom.record import PARTITIONS
-from postroom.store.leases import Decision, decide
+from postroom.store.lease_decision import Decision, decide
 
 ANN, BOB = "ann", "bob"
 

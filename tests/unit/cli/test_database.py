@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from postroom.cli.database import engine_of
 from postroom.cli.errors import CommandError, Exit
-from postroom.cli.wiring import engine_of
 
 SECRET = "hunter2"
 

@@ -1,0 +1,1 @@
+"""Facts about the database of an outbox, for `postroom doctor`. What they mean is said there."""

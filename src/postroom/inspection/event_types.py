@@ -1,0 +1,80 @@
+"""Event types: those that the program knows, and those that only the table has."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import text
+
+from postroom.errors import UnknownEventTypeError
+from postroom.events.json_schema import json_schema
+from postroom.events.options import event_version_of
+from postroom.events.registry import EventRegistry
+from postroom.events.upcasters import path_of
+from postroom.inspection.reading import Reader
+from postroom.inspection.sources import HELD_IN_ORDER, READY
+
+NEWEST: Final = 10_000
+"""How many of the newest records, and of those that are not delivered, are looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventType:
+    """An event type: its class, versions and handlers, as far as the program knows them."""
+
+    name: str
+    version: int | None
+    """The version that the class writes; None without a class."""
+    event_class: str | None
+    upcast_versions: tuple[int, ...]
+    """The old versions that an upcaster reads."""
+    handlers: tuple[str, ...]
+    is_seen: bool
+    """Whether the table has such records: of the newest 10,000, or of those not delivered."""
+    schema: dict[str, Any] | None
+    """The JSON Schema of the payload; None without a class."""
+
+
+class EventTypes:
+    """Reads event types."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        n, sql = reader.database, reader.database.sql
+        some = f"SELECT {sql.text('r.event_type')} AS event_type FROM {n.records} r"
+        sources = ("ORDER BY r.position DESC", f"WHERE {READY}", f"WHERE {HELD_IN_ORDER}")
+        parts = (f"SELECT * FROM ({some} {each} LIMIT {NEWEST}) AS seen" for each in sources)
+        self._seen = text(" UNION ".join(parts))
+
+    async def read(self) -> tuple[EventType, ...]:
+        """Return every event type, in alphabetical order."""
+        async with self._reader.ask("the event types") as run:
+            seen = {row.event_type for row in await run(self._seen)}
+        return tuple(_event_types(self._reader.outbox.settings.registry, seen))
+
+
+def _event_types(registry: EventRegistry, seen: set[str]) -> Iterator[EventType]:
+    for name in sorted({*registry.event_types(), *seen}):
+        event_class = _class_of(registry, name)
+        entries = registry.handler_entries(event_class or name)
+        by_name = registry.handler_entries(name)
+        yield EventType(
+            name=name,
+            version=None if event_class is None else event_version_of(event_class),
+            event_class=None if event_class is None else path_of(event_class),
+            upcast_versions=tuple(registry.upcast_versions(name)),
+            handlers=_unique(entry.name for entry in (*entries, *by_name)),
+            is_seen=name in seen,
+            schema=None if event_class is None else json_schema(event_class),
+        )
+
+
+def _class_of(registry: EventRegistry, name: str) -> type | None:
+    try:
+        return registry.event_class(name)
+    except UnknownEventTypeError:
+        return None
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,119 @@
+"""Records: as lists show them, and how a row is read as one."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+from uuid import UUID
+
+from postroom.database.transactions import Dialect
+from postroom.inspection.pauses import Pause, covering
+from postroom.inspection.reading import time_or_none
+from postroom.record import Key, Status
+from postroom.redaction import mask
+
+TIMES: Final = ("created_at", "updated_at", "due_at", "published_at")
+
+
+class RecordState(StrEnum):
+    """Where a record stands. All but `published` and `failed` are pending."""
+
+    READY = "ready"
+    """A worker may claim it now, or has."""
+    WAITING = "waiting"
+    """It waits for its time: to be tried again, or delayed."""
+    PARKED = "parked"
+    """It waits behind an earlier record of its key."""
+    PAUSED = "paused"
+    """An operator has paused it."""
+    FAILED = "failed"
+    PUBLISHED = "published"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSummary:
+    """A record without its payload. A time is None if there is none, or if it is no time."""
+
+    position: int
+    id: UUID
+    event_type: str
+    key: Key | None
+    state: RecordState
+    retry_count: int
+    created_at: datetime | None
+    updated_at: datetime | None
+    due_at: datetime | None
+    published_at: datetime | None
+    error: str | None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is neither delivered nor failed."""
+        return self.state not in (RecordState.FAILED, RecordState.PUBLISHED)
+
+    def __str__(self) -> str:
+        return f"{self.event_type} {self.id}"
+
+
+def known_time(column: str) -> str:
+    """Write a column of times; NULL for a time that Python does not know."""
+    return f"CASE WHEN {column} BETWEEN '0001-01-02' AND '9999-12-30' THEN {column} END"
+
+
+def summary_columns(sql: Dialect, row: str = "w") -> str:
+    """Write the columns of a summary. No value makes the statement fail."""
+    times = [f"{known_time(f'{row}.{each}')} AS {each}" for each in TIMES]
+    texts = ("event_type", "aggregate_type", "aggregate_id", "status", "error_message")
+    return ", ".join(
+        [
+            *(f"{row}.{each}" for each in ("position", "partition", "retry_count", "ready")),
+            f"{sql.identity(f'{row}.id')} AS id",
+            *(f"{sql.text(f'{row}.{each}')} AS {each}" for each in texts),
+            *times,
+        ]
+    )
+
+
+def summary(row: Any, pauses: Iterable[Pause] = ()) -> RecordSummary:
+    """Read a row that has the columns of a summary."""
+    key = key_or_none(row)
+    return RecordSummary(
+        position=row.position,
+        id=uuid_of(row.id),
+        event_type=row.event_type,
+        key=key,
+        state=state_of(row, covering(pauses, row.event_type, key)),
+        retry_count=row.retry_count if isinstance(row.retry_count, int) else 0,
+        created_at=time_or_none(row.created_at),
+        updated_at=time_or_none(row.updated_at),
+        due_at=time_or_none(row.due_at),
+        published_at=time_or_none(row.published_at),
+        error=row.error_message and mask(row.error_message),
+    )
+
+
+def key_or_none(row: Any) -> Key | None:
+    """Return the key of a row, if it has one."""
+    if row.aggregate_id is None:
+        return None
+    return Key(row.aggregate_type or "", row.aggregate_id)
+
+
+def uuid_of(value: Any) -> UUID:
+    """Read an id; on SQLite it may be any text."""
+    try:
+        return UUID(str(value))
+    except ValueError:
+        return UUID(int=0)
+
+
+def state_of(row: Any, pause: Pause | None) -> RecordState:
+    """Return the state of a record, which may be paused."""
+    if row.status in (Status.PUBLISHED, Status.FAILED):
+        return RecordState(row.status)
+    if pause is not None:
+        return RecordState.PAUSED
+    if row.ready:
+        return RecordState.READY
+    return RecordState.PARKED if row.due_at is None else RecordState.WAITING

@@ -1,0 +1,57 @@
+"""How results are worded: durations, counts and keys, and everything as JSON."""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from postroom.record import Key
+
+UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
+
+
+def duration(time: timedelta) -> str:
+    """Write a duration in its largest unit: 4 min, 2.5 h, 0.4 s."""
+    seconds = abs(time.total_seconds())
+    for size, unit in UNITS:
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+
+
+def counted(count: int, noun: str, *, at_least: bool = False) -> str:
+    """Write a number of things: 1 record, 1,200 records, at least 10,000 records."""
+    number = f"{'at least ' if at_least else ''}{count:,}"
+    return f"{number} {noun}{'' if count == 1 else 's'}"
+
+
+def key_text(key: Key) -> str:
+    """Write a key as commands take it: order/7, or 7 for a key without a type."""
+    return str(key)
+
+
+def parse_key(text: str) -> Key:
+    """Read what `key_text` has written. The first `/` ends the type."""
+    before, slash, after = text.partition("/")
+    return Key(before, after) if slash else Key("", text)
+
+
+def as_json(value: Any) -> Any:
+    """Return a result as JSON holds it: times in ISO 8601, durations as seconds, keys as text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: as_json(getattr(value, each.name)) for each in fields(value)}
+    match value:
+        case Key():
+            return key_text(value)
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case UUID():
+            return str(value)
+        case Mapping():
+            return {str(name): as_json(each) for name, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [as_json(each) for each in value]
+    return value

@@ -1,0 +1,216 @@
+"""Workers: who is there, what each holds, and what each last reported of itself."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from sqlalchemy import text
+
+from postroom.database.database import HEARTBEAT, Run
+from postroom.inspection.reading import Reader, time_of, time_or_none
+
+PRESENCE: Final = timedelta(seconds=30)
+"""How long after its last report an idle worker counts as there: it reports every 10 s."""
+REMEMBERED: Final = timedelta(minutes=5)
+"""How long a worker that was not stopped is shown as missing, before it is gone."""
+
+
+class WorkerState(StrEnum):
+    """What a worker does, as far as the database knows."""
+
+    WORKING = "working"
+    IDLE = "idle"
+    PAUSED = "paused"
+    MISSING = "missing"
+    """It has missed its heartbeats: it hangs, was killed, or cannot reach the database."""
+    GONE = "gone"
+    """The same for more than 5 minutes, and it holds no lease."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedOutage:
+    """What keeps a worker from delivering anything."""
+
+    reason: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedRoute:
+    """A route that takes no records at the moment: a full queue, or one that is missing."""
+
+    route: str
+    reason: str
+    since: datetime
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InFlight:
+    """The record that has been in flight for the longest time."""
+
+    id: str
+    event_type: str
+    key: str | None
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a worker last said of itself, with its heartbeat."""
+
+    reported_at: datetime
+    version: str = ""
+    publisher: str = ""
+    publisher_outage: ReportedOutage | None = None
+    database_outage: ReportedOutage | None = None
+    waiting_routes: tuple[ReportedRoute, ...] = ()
+    in_flight: int = 0
+    oldest: InFlight | None = None
+    delivered: int = 0
+    refused: int = 0
+    postponed: int = 0
+    failed: int = 0
+    per_minute: int = 0
+    """Records delivered in the last 60 s."""
+    paused: bool = False
+    listener: str = "off"
+    """Whether it hears of commits by NOTIFY: up, down or off."""
+    redact: tuple[str, ...] = ()
+    """The payload fields that its outbox hides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """A worker."""
+
+    name: str
+    host: str
+    pid: int | None
+    state: WorkerState
+    started_at: datetime
+    last_seen: datetime
+    partitions: tuple[int, ...]
+    """Those that it holds the lease of."""
+    lease_until: datetime | None
+    """When the first of its leases ends, unless it renews them."""
+    report: Report | None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has been heard of lately."""
+        return self.state not in (WorkerState.MISSING, WorkerState.GONE)
+
+
+class Workers:
+    """Reads workers and leases."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        n, sql = reader.database, reader.database.sql
+        self._workers = text(f"""SELECT worker, started_at, seen_until, reported_at,
+            {sql.text("report")} AS report FROM {n.workers} ORDER BY worker LIMIT 1000""")
+        self._leases = text(f"""SELECT partition, worker, leased_until, lost_by,
+                CASE WHEN leased_until > {sql.now} THEN 1 ELSE 0 END AS is_valid
+            FROM {n.leases} WHERE worker IS NOT NULL OR lost_by IS NOT NULL""")
+
+    async def read(self, run: Run) -> tuple[Worker, ...]:
+        """Return every worker that is there, or was not stopped in an orderly way."""
+        now = await self._reader.now(run)
+        rows, found = await run(self._workers), await run(self._leases)
+        held: defaultdict[str, dict[int, datetime]] = defaultdict(dict)
+        for row in found:
+            if row.is_valid:
+                held[row.worker][row.partition] = time_of(row.leased_until)
+        busy = {row.worker for row in found} | {row.lost_by for row in found}
+        return tuple(_worker(row, held[row.worker], now, row.worker in busy) for row in rows)
+
+
+def _worker(row: Any, leases: Mapping[int, datetime], now: datetime, is_busy: bool) -> Worker:
+    """Read a worker. A busy one, or one that lost its leases, is heard of at every heartbeat."""
+    seen_until, reported_at = time_of(row.seen_until), time_or_none(row.reported_at)
+    report = read_report(row.report, reported_at)
+    has_reported = reported_at is not None and reported_at + PRESENCE > now
+    is_present = seen_until > now or (has_reported and not is_busy)
+    heard_of = seen_until - 2 * timedelta(seconds=HEARTBEAT)
+    last_seen = min(now, max(heard_of, reported_at or heard_of))
+    host, _, rest = row.worker.partition(":")
+    pid = rest.partition(":")[0]
+    return Worker(
+        name=row.worker,
+        host=host,
+        pid=int(pid) if pid.isdecimal() else None,
+        state=_state(report, leases, is_present=is_present, silent=now - last_seen),
+        started_at=time_of(row.started_at),
+        last_seen=last_seen,
+        partitions=tuple(sorted(leases)),
+        lease_until=min(leases.values(), default=None),
+        report=report,
+    )
+
+
+def _state(
+    report: Report | None, leases: Mapping[int, datetime], *, is_present: bool, silent: timedelta
+) -> WorkerState:
+    if not is_present:
+        is_gone = not leases and silent > REMEMBERED
+        return WorkerState.GONE if is_gone else WorkerState.MISSING
+    if report is not None and report.paused:
+        return WorkerState.PAUSED
+    return WorkerState.WORKING if leases else WorkerState.IDLE
+
+
+def read_report(document: str | None, reported_at: datetime | None) -> Report | None:
+    """Read a report, also one of another version of postroom: what it lacks takes its default."""
+    if document is None or reported_at is None:
+        return None
+    said = json.loads(document)
+    if not isinstance(said, dict):
+        return None
+    known = {name: said[name] for name in PLAIN if name in said}
+    return Report(
+        reported_at=reported_at,
+        publisher_outage=_outage(said.get("publisher_outage"), reported_at),
+        database_outage=_outage(said.get("database_outage"), reported_at),
+        waiting_routes=tuple(_route(each, reported_at) for each in said.get("waiting_routes", ())),
+        oldest=_in_flight(said.get("oldest"), reported_at),
+        redact=tuple(said.get("redact", ())),
+        **known,
+    )
+
+
+PLAIN: Final = (
+    *("version", "publisher", "in_flight", "delivered", "refused", "postponed", "failed"),
+    *("per_minute", "paused", "listener"),
+)
+"""The fields of a report that are taken as they are."""
+
+
+def _outage(said: Any, reported_at: datetime) -> ReportedOutage | None:
+    if not said:
+        return None
+    return ReportedOutage(reason=said["reason"], since=_since(said, reported_at))
+
+
+def _route(said: Any, reported_at: datetime) -> ReportedRoute:
+    return ReportedRoute(
+        route=said["route"],
+        reason=said["reason"],
+        since=_since(said, reported_at),
+        records=said.get("records", 0),
+    )
+
+
+def _in_flight(said: Any, reported_at: datetime) -> InFlight | None:
+    if not said:
+        return None
+    since = _since(said, reported_at)
+    return InFlight(id=said["id"], event_type=said["event_type"], key=said.get("key"), since=since)
+
+
+def _since(said: Mapping[str, Any], reported_at: datetime) -> datetime:
+    return reported_at - timedelta(seconds=said.get("seconds") or 0)

@@ -1,0 +1,1 @@
+"""What is measured of relays and outboxes, for Prometheus and OpenTelemetry alike."""

@@ -1,0 +1,44 @@
+"""The collector: what a registry asks for the metrics of all outboxes of a process."""
+
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from postroom.integrations.metrics.measurements import Measurements
+from postroom.integrations.prometheus.page import ScrapePage
+from postroom.outbox import Outbox
+from postroom.relay.observer import RelayObserver
+
+
+class OutboxCollector(Collector):
+    """Collects the metrics of relays and outboxes: `REGISTRY.register(OutboxCollector())`.
+
+    One collector serves all outboxes of a process. A scrape may come from any thread, and never
+    waits for the database: what is in an outbox is read beside, every ten seconds.
+    """
+
+    def __init__(self) -> None:
+        self._measurements = Measurements()
+
+    def observer(self, outbox: Outbox) -> RelayObserver:
+        """Return the observer for a relay: `OutboxRelay(…, observers=[metrics.observer(outbox)])`.
+
+        While the relay runs, the metrics of the outbox in the database are there, too.
+        """
+        return self._measurements.observer(outbox)
+
+    def watching(self, outbox: Outbox, engine: AsyncEngine) -> AbstractAsyncContextManager[None]:
+        """Read the metrics of an outbox from its database for as long as the block lasts.
+
+        For a process without a relay, such as an application whose records a worker delivers.
+        """
+        return self._measurements.watching(outbox, engine)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics. `prometheus_client` calls this for each scrape."""
+        page = ScrapePage()
+        self._measurements.write(page)
+        return page.families()

@@ -1,0 +1,254 @@
+"""Operations: what operators change in an outbox, each with an entry in its audit."""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from postroom.database.database import Run
+from postroom.errors import error_text
+from postroom.identity import uuid7
+from postroom.operations.audit import Audit, Entry
+from postroom.operations.changes import Changes, scope_row
+from postroom.outbox import Outbox
+from postroom.record import PARTITIONS, Key
+from postroom.store.store import Store
+from postroom.wakeup.notifier import CHANNEL, payload_of
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+COUNTED: Final = 1_000_000
+CHUNK: Final = 500
+"""How many records are changed in a transaction: workers wait for its locks."""
+
+Progress = Callable[[int], object]
+"""Is called after each transaction with the number of records that are changed so far."""
+Change = Callable[[Run, Collection[UUID]], Awaitable[Sequence[UUID]]]
+
+
+class Operations:
+    """Changes an outbox while its workers run, and writes an audit of the changes.
+
+    A change of many records is made in transactions of 500 records. The entry of the audit is
+    written in the same transactions, so that it says what was changed if a change is interrupted.
+
+    - `operator`, `host`: who is written into the audit; this process's user and machine by default
+    - `channel`: where workers listen; they are told of each change. None: they see it at their
+      next poll
+    - `shift`: is added to the database's clock, by tests
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        engine: AsyncEngine,
+        *,
+        operator: str | None = None,
+        host: str | None = None,
+        channel: str | None = CHANNEL,
+        shift: Callable[[], timedelta] = timedelta,
+    ) -> None:
+        self._outbox = outbox
+        self._store = Store(engine, outbox.tables, shift=shift)
+        self._database = self._store.database
+        self._changes = Changes(self._store)
+        self._audit = Audit(self._database, operator, host)
+        self._channel = channel if engine.dialect.name == "postgresql" else None
+        old = self._database.sql.after(":age")
+        self._count = text(f"""SELECT count(*) AS number FROM (
+            SELECT 1 FROM {self._database.records} WHERE status = 'published'
+            AND published_at < {old} ORDER BY position LIMIT :limit) AS delivered""")
+        self._notify = text("SELECT pg_notify(:channel, :payload)")
+
+    async def retry(
+        self,
+        ids: Collection[UUID],
+        *,
+        chosen_by: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Have failed or waiting records tried again now, with a retry count of 0.
+
+        Returns how many records were changed. `chosen_by` is the filter that the records were
+        chosen by, for the audit.
+        """
+        entry = _entry("retry", ids, chosen_by)
+        return await self._change(entry, ids, self._changes.retry, progress)
+
+    async def skip(
+        self,
+        ids: Collection[UUID],
+        *,
+        chosen_by: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Leave failed records failed, and release the later records of their keys."""
+        entry = _entry("skip", ids, chosen_by)
+        return await self._change(entry, ids, self._changes.skip, progress)
+
+    async def discard(
+        self,
+        ids: Collection[UUID],
+        *,
+        chosen_by: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Delete records that are not delivered, and release the later records of their keys.
+
+        A record that is in flight may be delivered all the same.
+        """
+        entry = _entry("discard", ids, chosen_by)
+        return await self._change(entry, ids, self._changes.discard, progress)
+
+    async def replay(
+        self,
+        ids: Collection[UUID],
+        *,
+        chosen_by: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Deliver published records again, in their order, with the header `postroom-replay`.
+
+        Handlers run again: their receipts in the inbox of the outbox are deleted.
+        """
+        replay = str(uuid7())
+        entry = _entry("replay", ids, chosen_by).with_details(replay=replay)
+        return await self._change(entry, ids, partial(self._changes.replay, replay), progress)
+
+    async def count_delivered(self, *, older_than: timedelta) -> tuple[int, bool]:
+        """Count what `purge` would delete, up to 1,000,000; return whether there may be more."""
+        age = -older_than.total_seconds()
+        [row] = await self._database.fetch(self._count, age=age, limit=COUNTED)
+        return row.number, row.number == COUNTED
+
+    async def purge(self, *, older_than: timedelta, progress: Progress | None = None) -> int:
+        """Delete records that were delivered longer ago than this; return how many."""
+        if older_than < timedelta(0):
+            raise ValueError(f"older_than is {older_than}. It is an age: 0 or more.")
+        seconds = older_than.total_seconds()
+        target = f"records delivered more than {seconds / 86400:g} d ago"
+        entry = Entry(action="purge", target=target, details={"older_than_seconds": seconds})
+        after: int | None = 0
+        while after is not None:
+            step = partial(self._purge_some, entry, older_than, after)
+            entry, after = await self._database.transact(step)
+            if progress is not None:
+                progress(entry.records)
+        return entry.records
+
+    async def pause(
+        self, *, event_type: str | None = None, key: Key | None = None, reason: str | None = None
+    ) -> bool:
+        """Deliver no more records of an event type, of a key, or of the outbox if neither is given.
+
+        What is in flight is finished. Returns False, and changes nothing, if it is paused already.
+        """
+        entry = Entry(action="pause", target=scope_text(event_type, key))
+        if reason:
+            entry = entry.with_details(reason=reason)
+        who = {"operator": self._audit.operator, "host": self._audit.host, "reason": reason}
+        scope = scope_row(event_type, key)
+
+        async def pause(run: Run) -> bool:
+            is_new = await self._changes.pause(run, scope, who)
+            if is_new:
+                await self._audit.write(run, entry)
+            return is_new
+
+        is_new = await self._database.transact(pause)
+        if is_new:
+            await self._wake()
+        return is_new
+
+    async def resume(self, *, event_type: str | None = None, key: Key | None = None) -> bool:
+        """Deliver again what `pause` of the same type or key has stopped.
+
+        Returns False if that is not paused. A pause of something else stays.
+        """
+        entry = Entry(action="resume", target=scope_text(event_type, key))
+        scope = scope_row(event_type, key)
+
+        async def resume(run: Run) -> Entry | None:
+            was_paused = await self._changes.resume(run, scope)
+            return await self._audit.write(run, entry) if was_paused else None
+
+        resumed = await self._database.transact(resume)
+        if resumed is None:
+            return False
+        before = None
+        while before != resumed.records:
+            before = resumed.records
+            resumed = await self._database.transact(partial(self._release_some, resumed))
+        await self._wake()
+        return True
+
+    async def _change(
+        self, entry: Entry, ids: Collection[UUID], change: Change, progress: Progress | None
+    ) -> int:
+        """Change records in order, 500 in a transaction; return how many were changed."""
+        for chunk in _chunks(await self._changes.in_order(ids, CHUNK)):
+            entry = await self._database.transact(partial(self._change_some, entry, chunk, change))
+            if progress is not None:
+                progress(entry.records)
+        if entry.records:
+            await self._wake()
+        return entry.records
+
+    async def _change_some(
+        self, entry: Entry, ids: Sequence[UUID], change: Change, run: Run
+    ) -> Entry:
+        changed = await change(run, ids)
+        if not changed:
+            return entry
+        return await self._audit.write(run, entry.changed(len(changed), changed))
+
+    async def _purge_some(
+        self, entry: Entry, older_than: timedelta, after: int, run: Run
+    ) -> tuple[Entry, int | None]:
+        cleaned = await self._store.delete_delivered(run, older_than, after)
+        if cleaned.deleted:
+            entry = await self._audit.write(run, entry.changed(cleaned.deleted))
+        return entry, cleaned.last
+
+    async def _release_some(self, entry: Entry, run: Run) -> Entry:
+        released = await self._store.release_unheld(run, CHUNK)
+        return await self._audit.write(run, entry.changed(released)) if released else entry
+
+    async def _wake(self) -> None:
+        """Have workers look for records now. If that fails, they do so at their next poll."""
+        self._outbox.wake_relays()
+        if self._channel is None:
+            return
+        payload = payload_of(self._outbox.tables.records.fullname, set(range(PARTITIONS)))
+        try:
+            await self._database.fetch(self._notify, channel=self._channel, payload=payload)
+        except Exception as error:
+            logger.warning(
+                "postroom: cannot notify workers, who will see the change when they poll: %s",
+                error_text(error),
+            )
+
+
+def scope_text(event_type: str | None, key: Key | None) -> str:
+    """Say what is paused: the outbox, OrderPaid, or order/7."""
+    return event_type or (key and "/".join(filter(None, key))) or "the outbox"
+
+
+def _entry(action: str, ids: Collection[UUID], chosen_by: Mapping[str, Any] | None) -> Entry:
+    """Begin the entry of a change, named by the filter or by the ids of the records."""
+    if chosen_by:
+        target = ", ".join(f"{name} {value}" for name, value in chosen_by.items())
+    else:
+        target = f"record {next(iter(ids))}" if len(ids) == 1 else f"{len(ids):,} records by id"
+    return Entry(action=action, target=target, details=dict(chosen_by or {}))
+
+
+def _chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (values[start : start + CHUNK] for start in range(0, len(values), CHUNK))

@@ -1,0 +1,1 @@
+"""What every inspector has to answer, on each database."""

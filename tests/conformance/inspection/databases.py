@@ -1,0 +1,35 @@
+"""Event types, and the time limit."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import text
+
+from postroom.errors import InspectionTimeoutError
+from postroom.inspection.reading import Reader
+from tests.conformance.inspection.window import Window
+from tests.conformance.store.desk import outbox
+
+
+class Databases:
+    """What the table has, and how long a question may take."""
+
+    async def test_a_type_that_only_the_table_has_is_listed(self, window: Window) -> None:
+        await window.put("a1", "b1")
+        await window.deliver("b1")
+        found = {each.name: each for each in await window.inspector.event_types()}
+        assert found["a1"].is_seen
+        assert found["b1"].is_seen
+        assert (found["a1"].event_class, found["a1"].schema) == (None, None)
+
+    async def test_a_statement_that_takes_too_long_is_ended(self, window: Window) -> None:
+        reader = Reader(outbox, window.engine, time_limit=timedelta(seconds=0.2))
+        with pytest.raises(InspectionTimeoutError, match=r"0\.2 s \(a slow question\)"):
+            async with reader.ask("a slow question") as run:
+                await run(ENDLESS)
+        async with reader.ask("a quick question") as run:  # the connection is as good as new
+            assert await reader.now(run) <= window.now() + timedelta(minutes=1)
+
+
+ENDLESS = text("""WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 - 1 FROM numbers)
+    SELECT count(*) FROM numbers""")

@@ -1,0 +1,167 @@
+"""The outbox in one look."""
+
+from datetime import timedelta
+
+import pytest
+
+from postroom.inspection import Overview, WorkerState
+from tests.conformance.inspection.window import OUTAGE, ROUTE, Window, seconds
+from tests.conformance.store.desk import MINUTE, numbered
+
+
+def counts(overview: Overview) -> dict[str, int]:
+    names = ("ready", "waiting", "parked", "paused", "failed")
+    return {name: getattr(overview, name) for name in names if getattr(overview, name)}
+
+
+class Overviews:
+    """Counts, ages, rates, and what somebody should look at."""
+
+    async def test_an_empty_outbox_is_healthy(self, window: Window) -> None:
+        overview = await window.inspector.overview()
+        assert (counts(overview), overview.healthy, overview.is_exact) == ({}, True, True)
+        assert (overview.oldest_pending, overview.in_per_minute) == (None, 0)
+
+    @pytest.mark.requirement("E6")
+    async def test_records_are_counted_by_what_they_wait_for(self, window: Window) -> None:
+        await window.put("a1", "a2", "b1", "b2", "b3", "c1", ".1", ".2")
+        await window.fail("a1")
+        await window.refuse("b1")
+        await window.deliver("c1")
+        await window.claim()
+        overview = await window.inspector.overview()
+        assert counts(overview) == {"ready": 2, "waiting": 1, "parked": 3, "failed": 1}
+        assert (overview.pending, overview.blocked_keys) == (6, 2)
+
+    async def test_records_are_counted_by_type(self, window: Window) -> None:
+        for event_type, number in (("paid", 3), ("sent", 1)):
+            names = [f".{n}" for n in range(number)]
+            await window.put(*names, event_type=event_type)
+        [failed] = (await window.claim(depth=1)).records[:1]
+        await window.refuse_one(failed)
+        found = {each.event_type: each for each in (await window.inspector.overview()).event_types}
+        assert {name: each.pending + each.failed for name, each in found.items()} == {
+            "paid": 3,
+            "sent": 1,
+        }
+        assert sum(each.failed for each in found.values()) == 1
+
+    async def test_the_oldest_pending_record_gives_the_age(self, window: Window) -> None:
+        await window.put("a1", "b1", "c1")
+        await window.edit("a1", created_at=window.now() - 3 * MINUTE)
+        await window.deliver("a1")
+        await window.edit("b1", created_at=window.now() - 2 * MINUTE)
+        overview = await window.inspector.overview()
+        assert 110 < seconds(overview.oldest_pending) < 150
+        assert overview.oldest_ready == overview.oldest_pending
+
+    async def test_counts_beyond_the_search_limit_are_estimates(self, window: Window) -> None:
+        await window.put(*numbered("a", 1, 30), *numbered("b", 1, 10), event_type="paid")
+        await window.put(*numbered("c", 1, 10), event_type="sent")
+        overview = await window.another_inspector(search_limit=20).overview()
+        assert not overview.is_exact
+        assert overview.ready == 50
+        assert sum(each.pending for each in overview.event_types) == 50
+        exact = await window.another_inspector(search_limit=51).overview()
+        assert exact.is_exact
+        assert {each.event_type: each.pending for each in exact.event_types} == {
+            "paid": 40,
+            "sent": 10,
+        }
+
+    async def test_what_is_paused_is_counted_apart(self, window: Window) -> None:
+        await window.put("a1", "a2", "b1", ".1", "c1")
+        await window.fail("c1")
+        await window.pause(key="a")
+        assert counts(await window.inspector.overview()) == {"ready": 2, "paused": 2, "failed": 1}
+        await window.pause(event_type="b1")
+        assert counts(await window.inspector.overview()) == {"ready": 1, "paused": 3, "failed": 1}
+        await window.pause()
+        overview = await window.inspector.overview()
+        assert counts(overview) == {"paused": 4, "failed": 1}
+        assert [str(each) for each in overview.pauses] == ["suite/a", "b1", "the outbox"]
+
+    async def test_the_newest_records_give_the_rate_in(self, window: Window) -> None:
+        await window.put("a1", "a2", "a3")
+        await window.edit("a1", created_at=window.now() - 2 * MINUTE)
+        assert (await window.inspector.overview()).in_per_minute == 2
+
+    async def test_a_thousand_records_in_half_a_minute_are_two_thousand_a_minute(
+        self, window: Window
+    ) -> None:
+        names = [f".{number}" for number in range(1000)]
+        await window.put(*names, created_at=window.now() - MINUTE / 2)
+        assert 1000 < (await window.inspector.overview()).in_per_minute <= 2000
+
+    async def test_the_workers_reports_give_the_rate_out(self, window: Window) -> None:
+        await window.put("a1", "b1")
+        for worker in ("ann", "bob"):
+            await window.poll(worker)
+            await window.report(worker, per_minute=40)
+        assert (await window.inspector.overview()).out_per_minute == 40 * len(
+            await window.inspector.workers()
+        )
+
+    @pytest.mark.requirement("E6")
+    async def test_failed_records_are_a_problem(self, window: Window) -> None:
+        await window.put("a1", "b1")
+        await window.fail("a1", "b1")
+        assert await window.problems() == "2 records failed."
+
+    async def test_a_key_that_is_blocked_for_a_minute_is_a_problem(self, window: Window) -> None:
+        await window.put("a1", "a2")
+        await window.refuse("a1")
+        assert await window.problems() == ""
+        window.later(3 * MINUTE)
+        await window.poll()
+        assert "1 key is blocked, the first for 3 min." in await window.problems()
+
+    async def test_records_that_are_ready_without_a_worker_are_a_problem(
+        self, window: Window
+    ) -> None:
+        await window.put("a1")
+        assert await window.problems() == ""
+        window.later(2 * MINUTE)
+        assert await window.problems() == (
+            "no worker is running; 1 record has been ready for up to 2 min."
+        )
+        await window.poll()
+        assert await window.problems() == ""
+
+    async def test_a_worker_that_holds_partitions_in_silence_is_a_problem(
+        self, window: Window
+    ) -> None:
+        await window.put("a1")
+        await window.poll()
+        window.later(timedelta(seconds=20))
+        [worker] = await window.inspector.workers()
+        assert worker.state is WorkerState.MISSING
+        problems = await window.problems()
+        assert "worker ann has missed its heartbeats for 2" in problems
+        assert problems.endswith(" s, and holds 1 partition.")
+
+    async def test_a_worker_that_fell_silent_with_records_in_flight_is_a_problem(
+        self, window: Window
+    ) -> None:
+        await window.put("a1")
+        await window.poll()
+        await window.report(in_flight=2)
+        window.later(2 * MINUTE)
+        await window.deliver("a1", worker="bob")
+        assert await window.problems() == (
+            "worker ann has missed its heartbeats for 2 min, and had 2 records in flight."
+        )
+        window.later(10 * MINUTE)
+        assert await window.problems() == ""
+
+    @pytest.mark.requirement("E6")
+    async def test_an_outage_and_a_route_that_waits_are_problems(self, window: Window) -> None:
+        await window.put("a1")
+        await window.poll()
+        await window.report(publisher_outage=OUTAGE, waiting_routes=[ROUTE])
+        overview = await window.inspector.overview()
+        assert overview.problems == (
+            "worker ann delivers nothing, for 5 min: RabbitMQ at mq:5672 is unavailable.",
+            "route shop/order.paid takes no records, for 10 min: queue full.",
+        )
+        assert [each.records for each in overview.waiting_routes] == [12]

@@ -1,0 +1,219 @@
+"""The commands that change an outbox: what they show, ask and do; on PostgreSQL and SQLite."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.troubled_shop import Shop
+
+pytestmark = pytest.mark.requirement("E6", "E16")
+
+
+def states(shop: Shop) -> dict[int, str]:
+    """Give the state of each record."""
+    return {each["position"]: each["state"] for each in shop.json("list")["records"]}
+
+
+def actions(shop: Shop) -> list[tuple[str, str, int]]:
+    """Give the audit, the oldest first."""
+    return [(each["action"], each["target"], each["records"]) for each in shop.json("audit")][::-1]
+
+
+def test_a_retry_says_what_it_is_about_and_what_happens_to_the_order(shop: Shop) -> None:
+    assert shop.lines("retry", "2", "--yes") == [
+        "To retry: 1 order.paid record of 1 key; 3 records wait behind it.",
+        "Order holds: later records of a key wait until these are delivered.",
+        "Retried 1 record.",
+        "To see the effect: postroom status",
+    ]
+    assert states(shop)[2] == "waiting"
+
+
+def test_a_dry_run_changes_nothing(shop: Shop) -> None:
+    before = states(shop)
+    for words in (("retry", "2"), ("skip", "2"), ("discard", "2"), ("replay", "1"), ("pause",)):
+        assert shop.lines(*words, "--dry-run")[-1] == "Nothing was changed."
+    assert shop.json("failures", "discard", "1", "--dry-run") == {
+        "action": "discard",
+        "dry_run": True,
+        "chosen": 2,
+        "changed": 0,
+        "types": {"mail.sent": 2},
+        "keys": 0,
+        "waiting_behind": 0,
+    }
+    assert states(shop) == before
+    assert actions(shop) == []
+
+
+def test_without_a_terminal_nothing_is_changed_unless_yes_is_given(shop: Shop) -> None:
+    before = states(shop)
+    for words in (("retry", "2"), ("pause",), ("failures", "retry", "1")):
+        ended = shop(*words)
+        assert ended.code == 2
+        assert "Give --yes, or --dry-run" in ended.err
+    assert states(shop) == before
+
+
+def test_read_only_refuses_every_change(shop: Shop) -> None:
+    changes = (
+        *(("retry", "2"), ("skip", "2"), ("discard", "2"), ("replay", "1"), ("pause",)),
+        *(("resume",), ("purge", "--older-than", "1d"), ("failures", "retry", "1")),
+    )
+    for words in changes:
+        assert "--read-only is on" in shop("--read-only", *words, "--yes").error_line(2)
+    assert shop("--read-only", "audit").code == 0
+    assert shop("--read-only", "retry", "2", "--dry-run").code == 0
+
+
+def test_records_are_chosen_by_name_by_filter_or_by_group(shop: Shop) -> None:
+    shop.lines("retry", "--group", "2", "--yes")
+    shop.lines("skip", "--type", "mail.*", "--error", "mailbox 17", "--yes")
+    shop.lines("failures", "discard", "1", "--yes")
+    assert [each[::2] for each in actions(shop)] == [("retry", 1), ("skip", 1), ("discard", 2)]
+    assert actions(shop)[1][1] == "state failed, type mail.*, error mailbox 17"
+    assert set(states(shop)) == {1, 2, 3, 4, 5, 6, 7}
+
+
+def test_a_skipped_record_stays_and_its_key_goes_on(shop: Shop) -> None:
+    assert "Later records of a key go on without these" in shop.lines("skip", "2", "--yes")[1]
+    found = states(shop)
+    assert found[2] == "failed"
+    assert [found[each] for each in (3, 4, 5)] == ["ready", "parked", "parked"]
+
+
+def test_a_filter_discards_failed_records_unless_a_state_is_given(shop: Shop) -> None:
+    shop.lines("discard", "--key", "order/7", "--yes")
+    assert set(states(shop)) == {1, 3, 4, 5, 6, 7, 8, 9}
+    shop.lines("discard", "--state", "pending", "--key", "order/7", "--yes")
+    assert set(states(shop)) == {1, 6, 7, 8, 9}
+
+
+def test_several_types_are_listed(shop: Shop) -> None:
+    [first, *_] = shop.lines("retry", "2", "8", "9", "8", "--dry-run")
+    assert first == (
+        "To retry: 3 records (2 mail.sent, 1 order.paid) of 1 key; 3 records wait behind them."
+    )
+
+
+def test_published_records_are_replayed(shop: Shop) -> None:
+    assert shop.lines("replay", "--type", "order.placed", "--yes")[-2:] == [
+        "Replayed 2 records.",
+        "To see the effect: postroom list --state pending",
+    ]
+    assert [states(shop)[each] for each in (1, 6)] == ["waiting"] * 2
+    headers = shop.json("show", "6")["headers"]
+    [entry] = shop.json("audit")
+    assert headers["postroom-replay"] == entry["details"]["replay"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("retry",), 2, "which records?"),
+        (("retry", "2", "--type", "order.paid"), 2, "one of these"),
+        (("retry", "1"), 1, "is published. retry is for records that are failed or waiting."),
+        (("retry", "1"), 1, "To deliver it again: postroom replay 1"),
+        (("replay", "2"), 1, "record 2 (order.paid) is failed"),
+        (("retry", "--state", "published"), 2, "--state published: retry is for"),
+        (("retry", "404"), 1, "no record has the id or position '404'"),
+        (("failures", "retry", "7"), 1, "no group 7 of failures. There are 2"),
+        (("pause", "--type", "a", "--key", "b"), 2, "give one of them"),
+        (("pause", "--type", "order.*"), 2, "without *"),
+        (("purge", "--older-than", "soon"), 2, "--older-than is 'soon'"),
+        (("purge",), 2, "--older-than"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(
+    shop: Shop, words: tuple[str, ...], code: int, text: str
+) -> None:
+    assert text in shop(*words, "--yes").error_line(code)
+    assert actions(shop) == []
+
+
+def test_nothing_to_change_is_no_error(empty_shop: Shop) -> None:
+    assert empty_shop.lines("retry", "--type", "order.*", "--yes") == ["No record to retry."]
+    assert empty_shop.lines("resume", "--yes") == ["Not paused: the outbox."]
+    assert empty_shop.lines("audit") == ["No operator has changed anything."]
+    assert empty_shop.lines("purge", "--older-than", "1d", "--yes") == [
+        "To purge: 0 records, delivered more than 24 h ago."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [((), "the outbox"), (("--key", "order/7"), "order/7"), (("--type", "mail.sent"), "mail.sent")],
+)
+def test_deliveries_are_paused_and_resumed(shop: Shop, options: tuple[str, ...], name: str) -> None:
+    lines = shop.lines("pause", *options, "--reason", "a repair", "--yes")
+    assert lines[1] == " ".join(["Order holds. To deliver again: postroom resume", *options])
+    assert lines[2] == f"Paused {name}."
+    [again] = shop.lines("pause", *options, "--yes")
+    assert again.startswith(f"Paused already: {name}, ")
+    assert again.endswith(": a repair.")
+    if options:
+        assert shop.lines("resume", "--yes") == [f"Not paused: the outbox. Paused: {name}."]
+    assert shop.json("resume", *options, "--yes") == {
+        "action": "resume",
+        "target": name,
+        "dry_run": False,
+        "changed": True,
+    }
+    assert [each[:2] for each in actions(shop)] == [("pause", name), ("resume", name)]
+
+
+def test_delivered_records_are_purged(shop: Shop) -> None:
+    lines = shop.lines("purge", "--older-than", "0s", "--yes")
+    assert lines[0].startswith("To purge: 3 records, delivered more than 0.0 s ago.")
+    assert lines[1] == "3 records deleted."
+    assert set(states(shop)) == {2, 3, 4, 5, 8, 9}
+    assert shop.json("purge", "--older-than", "0s", "--yes")["changed"] == 0
+
+
+def test_the_audit_is_listed_in_pages(shop: Shop) -> None:
+    for record in ("2", "8", "9"):
+        shop.lines("retry", record, "--yes")
+    header, newest, _ = shop.lines("audit", "--limit", "2")
+    assert header.split() == ["id", "time", "operator", "host", "action", "records", "target"]
+    assert newest.split()[-4:-1] == ["retry", "1", "record"]
+    older = shop.json("audit", "--before", newest.split()[0])
+    assert [each["records"] for each in older] == [1, 1]
+
+
+def answered(shop: Shop, directory: Path, answer: str, *words: str) -> tuple[int, str]:
+    """Run a command on a terminal, and type an answer."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "DATABASE_URL": shop.url, "NO_COLOR": "1", "COLUMNS": "160"}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    command: Any = [sys.executable, "-m", "postroom.cli", *words]
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=directory, env=environment
+    ) as process:
+        os.close(theirs)
+        os.write(ours, f"{answer}\n".encode())
+        said = b""
+        while True:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:  # Linux's way to say that the other side has closed it
+                break
+            said += part
+        code = process.wait()
+    os.close(ours)
+    return code, said.decode()
+
+
+def test_on_a_terminal_the_command_asks(shop: Shop, tmp_path: Path) -> None:
+    code, said = answered(shop, tmp_path, "n", "retry", "2")
+    assert code == 1
+    assert "Retry 1 order.paid record of 1 key; 3 records wait behind it? [y/N]" in said
+    assert "Nothing was changed." in said
+    assert states(shop)[2] == "failed"
+    code, said = answered(shop, tmp_path, "y", "retry", "2")
+    assert (code, "Retried 1 record." in said) == (0, True)
+    assert states(shop)[2] == "waiting"

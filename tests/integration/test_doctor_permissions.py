@@ -1,0 +1,188 @@
+"""`postroom doctor` and permissions: a role that gets what the remedies grant can do its work."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import URL, Select, select
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
+
+from postroom import (
+    ClaimedRecord,
+    Delivered,
+    Outbox,
+    OutboxRelay,
+    Outcome,
+    Refused,
+    RetrySchedule,
+    UntypedEvent,
+)
+from postroom.doctor import Finding, Level
+from postroom.inspection import PENDING, Inspector, RecordFilter, RecordState, RecordSummary
+from postroom.operations import Operations
+from postroom.relay.cleaner import clean
+from tests.support.clinic import Clinic
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.requirement("E6"), pytest.mark.requirement("E10")]
+
+FAILED, PUBLISHED = frozenset({RecordState.FAILED}), frozenset({RecordState.PUBLISHED})
+
+
+@pytest.fixture
+async def role(clinic: Clinic, doctor_database: URL) -> AsyncIterator[Clinic]:
+    """The clinic for a role that may log in, and nothing else."""
+    name = f"role_{uuid4().hex[:12]}"
+    await clinic.run(f"CREATE ROLE {name} LOGIN PASSWORD '{name}'")
+    login = doctor_database.set(drivername="postgresql+asyncpg", username=name, password=name)
+    engine = create_async_engine(login)
+    yield Clinic(clinic.outbox, engine, clinic.admin)
+    await engine.dispose()
+    await clinic.run(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
+
+
+def event(number: int) -> UntypedEvent:
+    return UntypedEvent(
+        event_type="OrderPlaced", aggregate_type="order", aggregate_id=str(number), payload={}
+    )
+
+
+async def capture(outbox: Outbox, engine: AsyncEngine) -> None:
+    """Save events, with the ORM and without."""
+    async with async_sessionmaker(engine)() as session:
+        await outbox.dispatcher(session).dispatch([event(1)])
+        await session.commit()
+    async with engine.begin() as connection:
+        await outbox.save(connection, [event(2), event(3)])
+
+
+async def lacks(clinic: Clinic, what: str) -> list[Finding]:
+    """Give what the check says of the role's permissions for some work."""
+    found = await clinic.findings("permissions")
+    return [each for each in found if what in each.text and each.level != Level.OK]
+
+
+async def test_a_role_that_may_nothing_is_told_what_to_grant(role: Clinic) -> None:
+    [deliver] = await lacks(role, "do all that a worker does")
+    [operate] = await lacks(role, "operators' commands")
+    [capture] = await lacks(role, "save events")
+    assert [deliver.level, operate.level, capture.level] == [Level.PROBLEM, Level.NOTE, Level.NOTE]
+    name = role.engine.url.username
+    assert f"GRANT SELECT, UPDATE, DELETE ON outbox TO {name};" in deliver.remedy
+    assert f"GRANT USAGE ON SEQUENCE public.outbox_position_seq TO {name};" in capture.remedy
+
+
+async def test_a_role_that_may_capture_captures(role: Clinic) -> None:
+    with pytest.raises(DBAPIError):
+        await capture(role.outbox, role.engine)
+    [finding] = await lacks(role, "save events")
+    await role.cure(finding)
+    assert not await lacks(role, "save events")
+    assert await lacks(role, "do all that a worker does")
+    await capture(role.outbox, role.engine)
+
+
+class OneRefused:
+    """Refuses the first order, once; delivers all others."""
+
+    max_batch = max_in_flight = 10
+
+    def __init__(self, *, for_good: bool = False) -> None:
+        self.refused, self._for_good = False, for_good
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
+        return [self._answer(record) for record in records]
+
+    def _answer(self, record: ClaimedRecord) -> Outcome:
+        if record.aggregate_id != "1" or self.refused:
+            return Delivered()
+        self.refused = True
+        return Refused("not yet", permanent=self._for_good)
+
+
+async def test_a_role_that_may_deliver_delivers(clinic: Clinic, role: Clinic) -> None:
+    await capture(clinic.outbox, clinic.engine)
+    [finding] = await lacks(role, "do all that a worker does")
+    await role.cure(finding)
+    assert not await lacks(role, "do all that a worker does")
+    operations = Operations(clinic.outbox, clinic.engine)
+    await operations.pause(event_type="OrderPlaced")
+    publisher, at_once = OneRefused(), RetrySchedule.seconds(0)
+    relay = OutboxRelay(role.outbox, role.engine, publisher, retry=at_once, retention=timedelta())
+    records, workers = clinic.outbox.tables.records, clinic.outbox.tables.workers
+    async with relay.running():
+        await eventually(lambda: is_empty(clinic, select(records).where(records.c.ready)))
+        await operations.resume(event_type="OrderPlaced")
+        await eventually(lambda: is_empty(clinic, select(records)))
+    assert publisher.refused
+    assert await is_empty(clinic, select(workers))
+    await clean(relay.store, timedelta())
+
+
+async def test_a_role_that_may_deliver_keeps_receipts(clinic: Clinic, role: Clinic) -> None:
+    [finding] = await lacks(role, "do all that a worker does")
+    await role.cure(finding)
+    inbox = role.outbox.inbox
+    async with async_sessionmaker(role.engine)() as session:
+        assert await inbox.accept(session, "message", consumer="mails")
+        await session.commit()
+    assert await inbox.clean(role.engine, older_than=timedelta()) == 1
+
+
+async def test_a_role_that_may_operate_operates(clinic: Clinic, role: Clinic) -> None:
+    await capture(clinic.outbox, clinic.engine)
+    await OutboxRelay(clinic.outbox, clinic.engine, OneRefused(for_good=True)).run_once()
+    [finding] = await lacks(role, "operators' commands")
+    await role.cure(finding)
+    assert not await lacks(role, "operators' commands")
+    operations = Operations(role.outbox, role.engine)
+    inspector = Inspector(role.outbox, role.engine)
+    assert (await inspector.overview()).failed == 1
+    [failed] = (await inspector.records(RecordFilter(states=FAILED))).records
+    assert await operations.retry([failed.id]) == 1
+    assert await operations.pause()
+    assert await operations.resume()
+    assert await operations.replay([each.id for each in await delivered(inspector)]) == 2
+    assert await operations.discard([failed.id]) == 1
+    assert await operations.purge(older_than=timedelta()) == 0
+    assert len(await inspector.audit()) == 5
+    async with clinic.engine.begin() as connection:
+        await clinic.outbox.save(connection, [event(number) for number in range(501)])
+    page = await inspector.records(RecordFilter(states=PENDING), limit=1000)
+    ids = [each.id for each in page.records]
+    assert await operations.discard(ids) == len(ids)  # in two transactions, with one audit
+
+
+async def delivered(inspector: Inspector) -> Sequence[RecordSummary]:
+    return (await inspector.records(RecordFilter(states=PUBLISHED))).records
+
+
+async def is_empty(clinic: Clinic, query: Select[Any]) -> bool:
+    async with clinic.admin.connect() as connection:
+        return (await connection.execute(query)).first() is None
+
+
+async def test_what_a_role_may_not_see_is_a_note(role: Clinic) -> None:
+    async with role.admin.connect() as other:
+        await other.exec_driver_sql("SELECT pg_current_xact_id()")
+        finding = await role.note("transactions")
+        assert "may not see how old 1 transaction of other roles" in finding.text
+        await role.cure(finding)
+        assert await role.is_fine("transactions")
+
+
+async def test_rows_that_row_level_security_hides_are_a_problem(role: Clinic) -> None:
+    name = role.engine.url.username
+    await role.run(
+        f"GRANT SELECT ON outbox TO {name}", "ALTER TABLE outbox ENABLE ROW LEVEL SECURITY"
+    )
+    finding = await role.problem("storage")
+    await role.cure(finding)
+    assert await role.is_fine("storage")

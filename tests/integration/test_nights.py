@@ -1,0 +1,186 @@
+"""Three nights of an operator: from the alarm to a green `status`, with commands alone.
+
+The pages docs/runbooks/night-*.md tell the same stories, with the same commands.
+"""
+
+import json
+import re
+import signal
+from typing import Any
+
+import pytest
+from sqlalchemy import make_url
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from postroom import OutboxRecord
+from tests.support import night
+from tests.support.broker import Broker
+from tests.support.command import ROOT, Command, Commands
+from tests.support.rows import all_delivered, until
+from tests.support.waiting import FULL, eventually
+
+pytestmark = [pytest.mark.no_cover, pytest.mark.requirement("E6"), pytest.mark.requirement("E16")]
+
+RELAY = "tests.support.night:relay"
+HEALTHY, UNHEALTHY = 0, 1
+
+
+TYPED = re.compile(r"^\$ postroom (.*)$", re.MULTILINE)
+
+
+class Night:
+    """An operator at a terminal, with the environment of the worker."""
+
+    def __init__(self, commands: Commands, **environment: str) -> None:
+        self.folder = commands.directory
+        self.environment = {**environment, "PYTHONPATH": str(ROOT)}
+        self.typed: set[str] = set()
+        self._commands = commands
+
+    def starts(self, *words: str) -> Command:
+        self.typed.add(" ".join(words))
+        return self._commands(*words, **self.environment)
+
+    def is_told_by(self, page: str) -> None:
+        """Check that all commands of a page were typed."""
+        told = set(TYPED.findall((ROOT / "docs/runbooks" / page).read_text()))
+        assert told
+        assert told <= self.typed
+
+    async def types(self, words: str, *, code: int = 0) -> str:
+        """Run a command to its end; return what it prints."""
+        command = self.starts(*words.split())
+        assert await command.code() == code, command.out + command.err
+        return command.out
+
+    async def reads(self, words: str) -> Any:
+        """Run a command with --json; return what it says."""
+        command = self.starts(*words.split(), "--json")
+        assert await command.code() in (HEALTHY, UNHEALTHY), command.err
+        return json.loads(command.out)
+
+    async def sees(self, words: str, *expected: str) -> str:
+        """Repeat a command until it prints all of these words."""
+        seen: list[str] = []
+
+        async def printed() -> bool:
+            command = self.starts(*words.split())
+            await command.code()
+            seen.append(command.out + command.err)
+            return all(each in seen[-1] for each in expected)
+
+        await eventually(printed, f"{words}: {expected}")
+        return seen[-1]
+
+    async def is_green(self) -> bool:
+        return await self.starts("status").code() == HEALTHY
+
+
+@pytest.fixture
+def at_night(postroom: Commands, database_url: str) -> Night:
+    url = make_url(database_url).set(drivername="postgresql+asyncpg")
+    return Night(
+        postroom,
+        NIGHT_DATABASE_URL=url.render_as_string(hide_password=False),
+        DATABASE_URL=database_url,
+    )
+
+
+async def save(engine: AsyncEngine, orders: range, payments: int) -> None:
+    """Commit so many payments of each order."""
+    async with engine.begin() as connection:
+        await night.outbox.save(connection, night.events(orders, range(payments)))
+
+
+async def test_a_handler_s_dependency_breaks(engine: AsyncEngine, at_night: Night) -> None:
+    await save(engine, range(7, 10), payments=3)
+    worker = at_night.starts("worker", RELAY)
+
+    # 03:12 the alarm: status says what is wrong
+    await at_night.sees("status", "3 records failed", "3 keys")
+    await at_night.types("status", code=UNHEALTHY)
+    # what failed, and why
+    failures = await at_night.types("failures")
+    assert "order.paid" in failures
+    assert "PaymentsDownError: payments.shop" in failures
+    [group] = (await at_night.reads("failures"))["groups"]
+    assert group["count"] == 3
+    # what it means for a customer
+    why = await at_night.types("why order/7")
+    assert "order/7 is blocked by order.paid" in why
+    assert "2 records wait behind it" in why
+    assert "postroom retry" in why
+    # the payment service comes back, and the operator says so
+    (at_night.folder / night.UP).touch()
+    await at_night.types("failures retry 1 --yes")
+    await eventually(at_night.is_green)
+    assert (await at_night.reads("failures"))["groups"] == []
+    found = await until(engine, all_delivered)
+    assert len(found) == 9
+    diary = (at_night.folder / night.DIARY).read_text().split("\n")
+    for key in ("7", "8", "9"):
+        assert [each for each in diary if each.startswith(key)] == [f"{key} {n}" for n in range(3)]
+    assert await worker.stop() == 0
+    at_night.is_told_by("night-dependency-down.md")
+
+
+@pytest.mark.parametrize("problem", ["full", "gone"] if FULL else ["full"])
+async def test_a_consumer_s_queue_is_full_or_gone(
+    engine: AsyncEngine, at_night: Night, broker: Broker, rabbitmq_url: str, problem: str
+) -> None:
+    exchange, queue = broker.exchange(broker.name("shop")), broker.name("invoices")
+    if problem == "full":
+        broker.queue(queue, "order.*", exchange=exchange, max_length=1, overflow="reject-publish")
+    await save(engine, range(7, 10), payments=3)
+    at_night.environment |= {"RABBITMQ_URL": rabbitmq_url, "RABBITMQ_EXCHANGE": exchange}
+    worker = at_night.starts("worker")
+
+    # status names the route that waits, since when and why
+    route = f"routing key `order.paid` of exchange `{exchange}`"
+    await at_night.sees("status", route)
+    await at_night.types("status", code=UNHEALTHY)
+    [waiting] = (await at_night.reads("status"))["waiting_routes"]
+    assert waiting["route"] == route
+    assert ("a queue is full" if problem == "full" else "no queue") in waiting["reason"]
+    # the doctor says what to do
+    doctor = await at_night.types("doctor", code=UNHEALTHY)
+    assert route in doctor
+    assert ("Start its consumers" if problem == "full" else "declare binding") in doctor
+    # the consumer comes back; nobody has to do anything else
+    if problem == "gone":
+        broker.queue(queue, "order.*", exchange=exchange)
+
+    def consumed(found: list[OutboxRecord]) -> bool:
+        broker.take(queue)  # again and again: it has room for one message
+        return all_delivered(found)
+
+    found = await until(engine, consumed)
+    await eventually(at_night.is_green)
+    assert {(each.status, each.retry_count) for each in found} == {("published", 0)}
+    assert await worker.stop() == 0
+    at_night.is_told_by("night-queue-full.md")
+
+
+async def test_a_worker_hangs(engine: AsyncEngine, at_night: Night) -> None:
+    (at_night.folder / night.SILENT).touch()
+    await save(engine, range(7, 10), payments=1)
+    hanging = at_night.starts("worker", RELAY)
+    # a handler that never returns: workers names its record, and how long it has taken
+    await at_night.sees("workers", "order.paid order/", "in flight for", "working")
+    # a process that hangs as a whole
+    hanging.tell(signal.SIGSTOP)
+    missing = await at_night.sees("workers", "missing", "missed its heartbeats since")
+    assert str(hanging.process.pid) in missing
+    await at_night.types("status", code=UNHEALTHY)
+    # kill it, and start another one
+    hanging.tell(signal.SIGKILL)
+    (at_night.folder / night.SILENT).unlink()
+    (at_night.folder / night.UP).touch()
+    worker = at_night.starts("worker", RELAY)
+    await until(engine, all_delivered)
+    await at_night.sees("workers", str(worker.process.pid), "idle")
+    # for five minutes status still names the one that is gone, and nothing else
+    problems = (await at_night.reads("status"))["problems"]
+    assert [each for each in problems if f":{hanging.process.pid}:" not in each] == []
+    assert await worker.stop() == 0
+    at_night.is_told_by("night-worker-hangs.md")
