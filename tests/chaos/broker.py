@@ -133,6 +133,10 @@ class Broker:
         self.alarmed = on
         share = "0.0000001" if on else "0.4"
         self._call(f"vm_memory_monitor set_vm_memory_high_watermark [{share}]")
+        deadline = time.monotonic() + PATIENCE
+        while ("memory" in self._call("rabbit_alarm get_alarms []")) is not on:
+            assert time.monotonic() < deadline, f"the alarm is not {on}: {self.last_words()}"
+            time.sleep(0.01)
 
     def cluster_size(self) -> int:
         """Count the nodes of its cluster that run."""
