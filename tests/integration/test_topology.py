@@ -58,19 +58,26 @@ async def opened(rabbitmq_url: str, broker: Broker, engine: AsyncEngine) -> Asyn
         await publisher.close()
 
 
+@pytest.fixture
+def messaging(broker: Broker) -> Topology:
+    """The topology of the messaging example, whose own tests may have left messages in it."""
+    broker.owns(
+        exchanges=tuple(each.name for each in MESSAGING.exchanges),
+        queues=tuple(each.name for each in MESSAGING.queues),
+    )
+    broker.clear()
+    return MESSAGING
+
+
 def noted(event_type: str) -> UntypedEvent:
     return UntypedEvent(event_type=event_type, payload={})
 
 
 @pytest.mark.requirement("C12")
 async def test_the_messaging_topology_is_there_when_the_relay_starts(
-    engine: AsyncEngine, broker: Broker, rabbitmq_url: str
+    engine: AsyncEngine, broker: Broker, rabbitmq_url: str, messaging: Topology
 ) -> None:
-    broker.owns(
-        exchanges=("messaging", "messaging.dlx"),
-        queues=tuple(each.name for each in MESSAGING.queues),
-    )
-    publisher = RabbitMQPublisher(rabbitmq_url, exchange="messaging", topology=MESSAGING)
+    publisher = RabbitMQPublisher(rabbitmq_url, exchange="messaging", topology=messaging)
     types = ["group_message.created", "scheduled_message.paused", "something.else"]
     await save(engine, *map(noted, types))
     tally = await OutboxRelay(outbox, engine, publisher).run_once()
@@ -95,9 +102,9 @@ async def test_the_messaging_topology_is_there_when_the_relay_starts(
 @pytest.mark.requirement("C12")
 @pytest.mark.parametrize("kind", ["group_message", "scheduled_message"])
 async def test_what_a_consumer_rejects_arrives_in_the_dead_letter_queue(
-    opened: Opened, broker: Broker, kind: str
+    opened: Opened, broker: Broker, messaging: Topology, kind: str
 ) -> None:
-    publisher = await opened(MESSAGING, "messaging")
+    publisher = await opened(messaging, "messaging")
     record = claimed(noted(f"{kind}.created"))
     assert await publisher.publish([record]) == [DELIVERED]
     broker.reject(f"{kind}_processing")
@@ -125,10 +132,12 @@ async def test_what_overflows_is_dead_lettered_too(opened: Opened, broker: Broke
 
 
 @pytest.mark.requirement("C12")
-async def test_declaring_it_again_changes_nothing(opened: Opened, broker: Broker) -> None:
-    publisher = await opened(MESSAGING, "messaging")
+async def test_declaring_it_again_changes_nothing(
+    opened: Opened, broker: Broker, messaging: Topology
+) -> None:
+    publisher = await opened(messaging, "messaging")
     await publisher.publish([claimed(noted("group_message.created"))])
-    again = await opened(MESSAGING, "messaging")
+    again = await opened(messaging, "messaging")
     assert broker.waiting("group_message_processing") == 1
     assert broker.waiting("messaging_audit") == 1
     assert await again.publish([claimed(noted("group_message.created"))]) == [DELIVERED]
@@ -136,8 +145,10 @@ async def test_declaring_it_again_changes_nothing(opened: Opened, broker: Broker
 
 
 @pytest.mark.requirement("C12")
-async def test_several_may_declare_it_at_once(opened: Opened, broker: Broker) -> None:
-    publishers = await asyncio.gather(*(opened(MESSAGING, "messaging") for _ in range(4)))
+async def test_several_may_declare_it_at_once(
+    opened: Opened, broker: Broker, messaging: Topology
+) -> None:
+    publishers = await asyncio.gather(*(opened(messaging, "messaging") for _ in range(4)))
     for publisher in publishers:
         await publisher.publish([claimed(noted("group_message.created"))])
     assert broker.waiting("group_message_processing") == 4

@@ -58,11 +58,15 @@ class Broker:
         return f"{what}.{uuid4().hex[:12]}"
 
     def close(self) -> None:
+        self.clear()
+        self._connection.close()
+
+    def clear(self) -> None:
+        """Delete what it owns, where that is there."""
         for exchange in self._exchanges:
             self._channel.exchange_delete(exchange)
         for queue in self._queues:
             self._channel.queue_delete(queue)
-        self._connection.close()
 
     def owns(self, *, exchanges: tuple[str, ...] = (), queues: tuple[str, ...] = ()) -> None:
         """Have it clear away what others declare."""
