@@ -2,7 +2,6 @@
 
 import gc
 from collections.abc import Iterator
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -17,14 +16,6 @@ from tests.support.rabbitmq import temporary_vhost
 from tests.support.services import service_url
 from tests.support.waiting import FULL, TEST_LIMIT
 
-ROOT = Path(__file__).parent
-MEASURED = {("tests", "unit"), ("tests", "integration")}
-NOT_MEASURED = (
-    *("alembic", "command_connection", "interceptor", "notify", "opentelemetry_capture"),
-    *("outboxes", "pydantic_events", "rabbitmq", "rabbitmq_hosts", "rebuilt_events", "relay"),
-    *("relay_edges", "repeats", "save", "save_connections", "structured_logs"),
-)
-"""Of tests/integration: what takes long, and runs code that other tests are measured on."""
 SHORT = ("tests/conformance", "tests/integration", "tests/unit")
 SHARED = (
     *("examples/accounts", "examples/family", "examples/messaging"),
@@ -32,7 +23,7 @@ SHARED = (
 )
 """The folders whose tests share servers."""
 
-pytest_plugins = ["tests.requirements_report", "tests.time_report"]
+pytest_plugins = ["tests.coverage_scope", "tests.requirements_report", "tests.time_report"]
 
 # A slow machine is not a failure: the tests bound what they wait for themselves.
 settings.register_profile("postroom", deadline=None, max_examples=100 if FULL else 25)
@@ -40,13 +31,10 @@ settings.load_profile("postroom")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test its limit; spare most the measurement of coverage, which takes time."""
+    """Give every test its limit."""
     items.sort(key=lambda item: item.nodeid.startswith(SHORT))  # what takes long begins early
     for item in items:
         item.add_marker(pytest.mark.timeout(TEST_LIMIT))
-        measured = item.path.relative_to(ROOT).parts[:2] in MEASURED
-        if not measured or item.path.stem.removeprefix("test_") in NOT_MEASURED:
-            item.add_marker("no_cover")
 
 
 def pytest_collection_finish() -> None:

@@ -68,11 +68,25 @@ async def relaxed_tables(engine: AsyncEngine) -> AsyncIterator[None]:
         await connection.run_sync(relaxed.metadata.drop_all)
 
 
-@pytest.fixture
-def sqlite_engine(tmp_path: Path) -> Iterator[Engine]:
-    """A SQLite file."""
-    engine = create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
+@pytest.fixture(scope="session")
+def _empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("empty") / "shop.db"
+    engine = create_engine(f"sqlite:///{file}")
     Base.metadata.create_all(engine)
+    engine.dispose()
+    return file
+
+
+@pytest.fixture
+def shop_file(tmp_path: Path, _empty_file: Path) -> Path:
+    """The shop's tables in a SQLite file: a copy, for to create them takes far longer."""
+    return Path(shutil.copy(_empty_file, tmp_path / "shop.db"))
+
+
+@pytest.fixture
+def sqlite_engine(shop_file: Path) -> Iterator[Engine]:
+    """A SQLite file."""
+    engine = create_engine(f"sqlite:///{shop_file}")
     yield engine
     engine.dispose()
 
@@ -113,11 +127,9 @@ def session(sync_engine: Engine) -> Iterator[Session]:
 
 
 @pytest.fixture
-async def sqlite_file(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
+async def sqlite_file(shop_file: Path) -> AsyncIterator[AsyncEngine]:
     """A SQLite file, through aiosqlite."""
-    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}")
-    async with engine.begin() as connection:
-        await connection.run_sync(Base.metadata.create_all)
+    engine = create_async_engine(f"sqlite+aiosqlite:///{shop_file}")
     yield engine
     await engine.dispose()
 
@@ -178,11 +190,8 @@ def empty_shop(request: pytest.FixtureRequest, run_postroom: InProcess) -> Shop:
 
 
 @pytest.fixture(scope="session")
-def _shop_in_trouble(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("shop") / "shop.db"
-    engine = create_engine(f"sqlite:///{file}")
-    Base.metadata.create_all(engine)
-    engine.dispose()
+def _shop_in_trouble(tmp_path_factory: pytest.TempPathFactory, _empty_file: Path) -> Path:
+    file = Path(shutil.copy(_empty_file, tmp_path_factory.mktemp("shop") / "shop.db"))
     asyncio.run(in_trouble(f"sqlite:///{file}"))
     return file
 

@@ -33,11 +33,9 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
-async def sqlite_shop(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
+async def sqlite_shop(shop_file: Path) -> AsyncIterator[AsyncEngine]:
     """A SQLite file through aiosqlite."""
-    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}", poolclass=NullPool)
-    async with engine.begin() as connection:
-        await connection.run_sync(Base.metadata.create_all)
+    engine = create_async_engine(f"sqlite+aiosqlite:///{shop_file}", poolclass=NullPool)
     yield engine
     await engine.dispose()
 

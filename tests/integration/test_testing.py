@@ -1,9 +1,8 @@
 """What users get for their own tests, used as they would use it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -11,13 +10,12 @@ from sqlalchemy.ext.asyncio import (
     AsyncEngine,
     AsyncSession,
     async_sessionmaker,
-    create_async_engine,
 )
 
 from postroom import OutageError, OutboxRelay, Refused, UntypedEvent
 from postroom.testing import FakeClock, RecordingPublisher, delivered
 from tests.support.claims import claimed
-from tests.support.shop import Base, outbox
+from tests.support.shop import outbox
 from tests.support.waiting import PATIENCE
 
 __all__ = ["delivered"]
@@ -26,12 +24,8 @@ Deliver = Callable[[], Awaitable[object]]
 
 
 @pytest.fixture
-async def shop(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
-    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}")
-    async with engine.begin() as connection:
-        await connection.run_sync(Base.metadata.create_all)
-    yield engine
-    await engine.dispose()
+def shop(sqlite_file: AsyncEngine) -> AsyncEngine:
+    return sqlite_file
 
 
 @pytest.fixture
