@@ -175,7 +175,8 @@ class Loop:
         except Exception as error:
             if self.drain or not database_outage(error):
                 raise
-            await self.wait_for_database(error)
+            if self._now() < self._stop_at:  # else the end of the grace period cut it off
+                await self.wait_for_database(error)
             return
         if self._asked:
             self.database_breaker.reset()

@@ -70,7 +70,7 @@ def _log_refused(attempt: Attempt) -> None:
     record, count = attempt.record.record, attempt.retry_count
     extra, error = _fields(attempt), attempt.error
     if attempt.verdict is Verdict.FAILED:
-        text = "postroom: gave up on %s after %d attempts: %s"
+        text = "postroom: gave up on %s (attempt %d): %s"
         reason = attempt.reason or "it was found at its limit"
         logger.critical(text, record, count, reason, extra=extra, exc_info=error)
     else:

@@ -193,6 +193,18 @@ async def test_the_grace_period_holds_for_a_database_that_does_not_answer() -> N
     await asyncio.wait_for(bench.loop.run(), PATIENCE)
 
 
+async def test_what_the_end_of_the_grace_period_cuts_off_is_no_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench(grace=0 * SECOND)
+    bench.store.put(1)
+    asyncio.get_running_loop().call_later(0.01, bench.loop.stop)
+    bench.store.hang("claim", asyncio.Event())
+    await asyncio.wait_for(bench.loop.run(), PATIENCE)
+    assert bench.store.names[-1] == "release"
+    assert caplog.messages == []
+
+
 async def test_an_error_that_waiting_cannot_cure_ends_the_loop() -> None:
     bench = Bench()
     bench.store.put(1)

@@ -31,7 +31,7 @@ def lines(caplog: pytest.LogCaptureFixture, words: str) -> list[logging.LogRecor
 @pytest.mark.parametrize(
     ("verdict", "level", "words"),
     [
-        (Verdict.FAILED, logging.CRITICAL, ["gave up on order.placed", "after 4 attempts"]),
+        (Verdict.FAILED, logging.CRITICAL, ["gave up on order.placed", "(attempt 4)"]),
         (Verdict.RETRY, logging.ERROR, ["was refused (attempt 4)", "again in 0:00:05"]),
         (Verdict.POSTPONED, logging.DEBUG, ["is postponed", "again in 0:00:05"]),
     ],
