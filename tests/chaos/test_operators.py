@@ -41,21 +41,33 @@ RECORDS = 5_000 if FULL else 1_200
 REFUSED_PERCENT = 30
 MOST_REFUSALS = 5
 """Of one record: none fails."""
+FIRST = 200
 
 
-async def refuse_some(record: ClaimedRecord) -> Outcome:
-    """Refuse at random, so that keys are blocked and freed all the time."""
-    await asyncio.sleep(0.02)  # the time that a broker takes, so that some is left to discard
-    throw = crc32(f"{record.id} {record.retry_count}".encode()) % 100
-    unlucky = throw < REFUSED_PERCENT and record.retry_count < MOST_REFUSALS
-    return Refused("bad luck") if unlucky else DELIVERED
+class Dice:
+    """Refuses at random, so that keys are blocked and freed all the time.
+
+    When FIRST records were sent, it waits for the operators: else there might be no work for them.
+    """
+
+    def __init__(self, operators: "Operators") -> None:
+        self._operators = operators
+        self._sent = 0
+
+    async def treat(self, record: ClaimedRecord) -> Outcome:
+        self._sent += 1
+        if self._sent > FIRST:
+            await self._operators.busy.wait()
+        throw = crc32(f"{record.id} {record.retry_count}".encode()) % 100
+        unlucky = throw < REFUSED_PERCENT and record.retry_count < MOST_REFUSALS
+        return Refused("bad luck") if unlucky else DELIVERED
 
 
-def relay_on(engine: AsyncEngine, ledger: Ledger, name: str) -> OutboxRelay:
+def relay_on(engine: AsyncEngine, ledger: Ledger, name: str, dice: Dice) -> OutboxRelay:
     return OutboxRelay(
         outbox,
         engine,
-        LedgerPublisher(ledger, name, refuse_some),
+        LedgerPublisher(ledger, name, dice.treat),
         poll_interval=timedelta(seconds=0.2),
         batch_size=BATCH,
         retry=RetrySchedule.seconds(0.01, forever=True),
@@ -67,6 +79,8 @@ class Operators:
 
     def __init__(self, engine: AsyncEngine, unwanted: Sequence[OutboxRecord]) -> None:
         self.discarded = 0
+        self.busy = asyncio.Event()
+        """Is set when they have discarded some, or are done."""
         self.errors: list[str] = []
         self._engine = engine
         self._operations = Operations(outbox, engine)
@@ -80,9 +94,13 @@ class Operators:
         while not self.errors and (pending := await self._pending()):
             chosen = self._random.sample(pending, min(BATCH, len(pending)))
             try:
-                self.discarded += await self._operations.discard(chosen)
+                discarded = await self._operations.discard(chosen)
+                self.discarded += discarded  # of all, who have worked meanwhile
             except Exception as error:
                 self.errors.append(repr(error))
+            if self.discarded > BATCH * OPERATORS:
+                self.busy.set()
+        self.busy.set()
 
     async def _pending(self) -> list[UUID]:
         """Give the ids that are left to discard, sorted so that the dice fall alike."""
@@ -120,8 +138,10 @@ async def test_operators_discard_pending_records_while_relays_deliver_and_nobody
 ) -> None:
     records = records_of_keys(KEYS, RECORDS // KEYS)
     await save(engine, records)
-    relays = [relay_on(engine, ledger, f"r{number}") for number in range(RELAYS)]
-    operators, doctor = Operators(engine, records[::2]), Doctor(relays)
+    operators = Operators(engine, records[::2])
+    dice = Dice(operators)
+    relays = [relay_on(engine, ledger, f"r{number}", dice) for number in range(RELAYS)]
+    doctor = Doctor(relays)
 
     async with AsyncExitStack() as stack:
         for relay in relays:
