@@ -17,6 +17,7 @@ from postroom import Event, EventBus, Outbox, OutboxRecord, UntypedEvent
 from postroom.identity import uuid7
 from postroom.integrations.opentelemetry.context import sampled_out
 from tests.support.connections import KINDS, Kind
+from tests.support.dropping import drop_tables
 from tests.support.shop import Account, AccountRenamed
 from tests.support.traces import Traces, context_of, id_of, traceparent
 
@@ -38,8 +39,7 @@ async def outbox(database: AsyncEngine, traces: Traces) -> AsyncIterator[Outbox]
     async with database.begin() as connection:
         await connection.run_sync(outbox.create_tables)
     yield outbox
-    async with database.begin() as connection:
-        await connection.run_sync(outbox.metadata.drop_all)
+    await drop_tables(database, outbox.metadata)
 
 
 def renamed(name: str = "b") -> AccountRenamed:
@@ -115,8 +115,7 @@ async def test_save_stores_the_context_over_every_kind_of_connection(
                 await transaction.save(renamed("a"), renamed("b"), into=outbox)
         stored = [record.headers["traceparent"] for record in await records(outbox, engine)]
     finally:
-        async with engine.begin() as connection:
-            await connection.run_sync(outbox.metadata.drop_all)
+        await drop_tables(engine, outbox.metadata)
     assert stored == [traceparent(span) for span in traces.named("create")]
     assert len(set(stored)) == 2
     assert {span.parent and span.parent.span_id for span in traces.named("create")} == {

@@ -31,6 +31,7 @@ from postroom import (
     UntypedEvent,
 )
 from postroom.testing import RecordingPublisher
+from tests.support.dropping import drop_tables
 from tests.support.traces import Traces, context_of, id_of
 from tests.support.waiting import eventually
 
@@ -96,8 +97,7 @@ async def shop(
     async with database.begin() as connection:
         await connection.run_sync(outbox.create_tables)
     yield Shop(outbox, database, traces)
-    async with database.begin() as connection:
-        await connection.run_sync(outbox.metadata.drop_all)
+    await drop_tables(database, outbox.metadata)
 
 
 def attributes(span: ReadableSpan) -> dict[str, Any]:
@@ -421,8 +421,7 @@ async def test_no_span_shows_a_payload_a_password_or_a_redacted_value(
         await shop.request(event)
         await shop.deliver(HandlersPublisher(), retry=RetrySchedule.seconds(3600))
     finally:
-        async with database.begin() as connection:
-            await connection.run_sync(outbox.metadata.drop_all)
+        await drop_tables(database, outbox.metadata)
     assert traces.names == [
         *("create CardCharged", "POST /orders"),
         *("process CardCharged:charge", "send CardCharged"),

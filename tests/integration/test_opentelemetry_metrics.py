@@ -13,6 +13,7 @@ from postroom import Outbox, OutboxRelay, RetrySchedule, UntypedEvent
 from postroom.integrations.metrics.names import METRICS
 from postroom.integrations.opentelemetry import OpenTelemetry
 from postroom.testing import RecordingPublisher
+from tests.support.dropping import drop_tables
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.requirement("E8")
@@ -65,8 +66,7 @@ async def outbox(database: AsyncEngine) -> AsyncIterator[Outbox]:
     async with database.begin() as connection:
         await connection.run_sync(outbox.create_tables)
     yield outbox
-    async with database.begin() as connection:
-        await connection.run_sync(outbox.metadata.drop_all)
+    await drop_tables(database, outbox.metadata)
 
 
 async def save(outbox: Outbox, engine: AsyncEngine, *event_types: str) -> None:

@@ -29,6 +29,7 @@ from postroom import (
 from postroom.cli.logs import JsonFormatter
 from postroom.events.registry import EventRegistry
 from postroom.publishers.base import Outcome
+from tests.support.dropping import drop_tables
 
 CARD, MAIL, TOKEN = "4111 1111 1111 1111", "canary@example.com", "tok_canary_6d2"
 URL = "postgresql://me:hunter2@db/x"
@@ -86,8 +87,7 @@ async def outbox(database: AsyncEngine) -> AsyncIterator[Outbox]:
             ]
         )
     yield outbox
-    async with database.begin() as connection:
-        await connection.run_sync(outbox.metadata.drop_all)
+    await drop_tables(database, outbox.metadata)
 
 
 @contextmanager
