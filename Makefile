@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-versions chaos lint check format requirements services bench bench-quick bench-peers bench-telemetry bench-operators capture drain clean
+.PHONY: help demo test test-versions chaos lint check format requirements services bench bench-quick bench-peers bench-telemetry bench-operators bench-console capture drain screenshots clean
 
 BIN := .venv/bin
 BASE := .venv/.base-installed
@@ -13,8 +13,8 @@ DEV := .venv/.dev-installed
 CODE := $(wildcard src tests examples benchmarks scripts conftest.py)
 unexport PYTHONDONTWRITEBYTECODE # compiled once, not by each of some hundred processes
 ARGS ?=
-# More than there are cores: tests wait for servers, too.
-JOBS ?= $(shell expr $$($(BIN)/python -c 'import os; print(os.cpu_count())') + 2)
+# One more than there are cores: tests wait for servers, too; with two more, each takes longer.
+JOBS ?= $(shell expr $$($(BIN)/python -c 'import os; print(os.cpu_count())') + 1)
 
 RECENT := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -32,7 +32,7 @@ endef
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(BASE)  ## Run an application on SQLite, with sample traffic and some trouble, until Ctrl-C
+demo: $(BASE)  ## Serve a page on which to send messages, break things and watch deliveries; until Ctrl-C
 	@$(BIN)/python -m examples.messaging.demo $(if $(SECONDS),--seconds $(SECONDS))
 
 test: $(DEV) services  ## Run every test; measure the coverage of branches, and of the requirements
@@ -42,8 +42,9 @@ test-versions: $(DEV) services  ## Run the tests on the lowest and highest SQLAl
 	@$(BIN)/python -m scripts.versions $(ARGS)
 
 # What has a short version in the tests: see FULL in tests/support/waiting.py.
-LONG := tests/chaos tests/conformance/test_inspection.py examples/accounts/tests/test_openapi.py examples/messaging/tests/test_openapi.py \
-	$(addprefix tests/integration/test_,canaries.py changing_commands.py nights.py reading_commands.py)
+LONG := tests/chaos tests/benchmarks/test_console.py $(addprefix tests/conformance/test_,inspection.py store_stories.py) \
+	examples/accounts/tests/test_openapi.py examples/messaging/tests/test_openapi.py tests/unit/events/test_codec_round_trip.py \
+	$(addprefix tests/integration/test_,canaries.py changing_commands.py commit_order.py nights.py reading_commands.py save_order.py)
 
 chaos: $(DEV) services  ## Kill, freeze and cut off relays for some minutes; the tests have a short version
 	@POSTROOM_CHAOS=full POSTROOM_TEST_PATIENCE=5 $(BIN)/pytest -n $(JOBS) --no-loadscope-reorder $(LONG) $(ARGS)
@@ -63,7 +64,7 @@ format: $(DEV)  ## Rewrite the code in the project's format, imports sorted
 requirements: $(DEV) services  ## Print which tests prove which requirement
 	@$(BIN)/pytest --requirements -m requirement -q --no-header $(ARGS)
 
-services: $(DEV)  ## Find, start or install PostgreSQL, RabbitMQ, PgBouncer and Prometheus for the tests
+services: $(DEV)  ## Find, start or install PostgreSQL, RabbitMQ, PgBouncer, Prometheus and Chromium for the tests
 	@$(BIN)/python -m scripts.services
 
 bench: $(DEV) services  ## Measure rates, latency and CPU time beside raw frames and peers; some 12 minutes
@@ -87,6 +88,12 @@ drain: $(DEV) services  ## Deliver a million records: how fast, and in how much 
 
 bench-operators: $(DEV) services  ## Measure how long operators wait for answers about a million records
 	@$(BIN)/python -m benchmarks.operators $(ARGS)
+
+bench-console: $(DEV) services  ## Measure the console's pages, locks and cost on a million records; some 15 minutes
+	@$(BIN)/python -m benchmarks.console $(ARGS)
+
+screenshots: $(DEV) services  ## Take the pictures of the console that README and docs show; some 11 minutes
+	@$(BIN)/python -m scripts.screenshots
 
 clean:  ## Remove .venv, .venvs, .venv-peers, caches and build output (not .services/: a server may live there)
 	@rm -rf .venv .venvs .venv-peers .coverage .coverage.* htmlcov build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache \

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import median, quantiles
 
@@ -23,6 +23,26 @@ async def interleaved(sides: Sequence[Side], turns: int) -> list[float]:
             await sides[side]()
             times[side].append(time.perf_counter() - start)
     return [median(each) for each in times]
+
+
+async def timed(
+    sides: Mapping[str, Side], turns: int, *, afterwards: Side | None = None
+) -> dict[str, list[float]]:
+    """Call every side once in a turn, in random order; give all times of each in milliseconds.
+
+    The first turn does not count: it fills caches. `afterwards` is called after each side, and
+    not timed.
+    """
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for turn in range(-1, turns):
+        for name in random.sample(list(sides), len(sides)):
+            start = time.perf_counter()
+            await sides[name]()
+            if turn >= 0:
+                times[name].append(1000 * (time.perf_counter() - start))
+            if afterwards is not None:
+                await afterwards()
+    return times
 
 
 def ratio(values: Sequence[float]) -> str:

@@ -8,96 +8,24 @@ At last the commands that ask them are run, each in a process.
 
 import argparse
 import asyncio
-import random
 import sys
-import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from sqlalchemy import MetaData, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import create_async_engine
 
-from benchmarks.backlog import add_records, block_keys, key_names, vacuum
+from benchmarks.backlog import vacuum
 from benchmarks.commands import time_commands
 from benchmarks.figures import Figure, table
-from benchmarks.measure import bench_database
-from postroom import Outbox, OutboxRecord
+from benchmarks.measure import Side, bench_database, timed
+from benchmarks.operated import RECORDS, Sizes, create_tables, fill, outbox
 from postroom.inspection import PENDING, Inspector, RecordFilter, RecordState
 from postroom.record import Key
-from postroom.store.store import Store
 
 BOUND = 150.0
 """Milliseconds that an answer may take."""
-PUBLISHED, READY, HOT, WAITING, FAILED, FOLLOWERS = 1_000_000, 40_000, 15_000, 5_000, 10_000, 4
-"""Records of each kind; `FOLLOWERS` are parked behind each one that failed."""
-SPREAD = "random() * interval '7 days'"
-ERROR = """'PaymentDeclined: card ' || md5(CAST(n AS text)) || ' of '
-    || translate(md5(CAST(n AS text)), '0123456789', 'ghijklmnop')"""
-"""10,000 errors, of which no two are of one kind."""
-
-Question = Callable[[], Awaitable[object]]
 
 
-class OperatorsRecord(OutboxRecord):
-    """A record of the outbox that operators look at."""
-
-
-outbox = Outbox(MetaData(), table="operated", record=OperatorsRecord)
-RECORDS = outbox.tables.records.fullname
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """A part of all records, and how often each question is asked."""
-
-    part: float
-    turns: int
-
-    def of(self, number: int) -> int:
-        return max(10, int(number * self.part))
-
-
-async def fill(engine: AsyncEngine, sizes: Sizes) -> None:
-    """Write all records."""
-    async with engine.begin() as connection:
-        await add_records(
-            connection,
-            outbox,
-            sizes.of(PUBLISHED),
-            key_names("done", sizes.of(20_000)),
-            status="'published'",
-            ready="false",
-            published_at="now()",
-            created_at=f"now() - {SPREAD}",
-        )
-        await _add_failed(connection, sizes.of(FAILED))
-        waiting = {"ready": "false", "due_at": "now() + interval '1 hour'", "retry_count": "3"}
-        await add_records(
-            connection,
-            outbox,
-            sizes.of(WAITING),
-            key_names("late", sizes.of(WAITING)),
-            error_message="'Timeout: 30 s'",
-            **waiting,
-        )
-        await block_keys(connection, outbox, "status = 'failed' OR due_at IS NOT NULL")
-        await add_records(connection, outbox, sizes.of(READY), key_names("new", 5_000))
-        await add_records(connection, outbox, sizes.of(HOT), ["hot"])
-        await connection.execute(
-            text(f"""UPDATE {RECORDS} SET event_type = 'Order' || position % 20
-                WHERE status <> 'published'""")
-        )
-
-
-async def _add_failed(connection: AsyncConnection, number: int) -> None:
-    """Write records that failed, and others that are parked behind them."""
-    keys = key_names("bad", number)
-    failed = {"status": "'failed'", "error_message": ERROR, "retry_count": "10"}
-    await add_records(connection, outbox, number, keys, ready="false", **failed)
-    await add_records(connection, outbox, FOLLOWERS * number, keys, ready="false")
-
-
-def questions(inspector: Inspector, known: Mapping[str, str]) -> dict[str, Question]:
+def questions(inspector: Inspector, known: Mapping[str, str]) -> dict[str, Side]:
     """Return what operators ask."""
     records = inspector.records
     failed, pending = frozenset({RecordState.FAILED}), PENDING
@@ -140,14 +68,7 @@ async def ask(inspector: Inspector, turns: int, state: str) -> list[Figure]:
         "id": str((await inspector.key("order/bad-3")).first.id),  # type: ignore[union-attr]
         "group": failures.groups[0].id,
     }
-    asked = questions(inspector, known)
-    times: dict[str, list[float]] = {name: [] for name in asked}
-    for turn in range(-1, turns):
-        for name in random.sample(list(asked), len(asked)):
-            start = time.perf_counter()
-            await asked[name]()
-            if turn >= 0:
-                times[name].append(1000 * (time.perf_counter() - start))
+    times = await timed(questions(inspector, known), turns)
     return [
         Figure(row=state, contender=name, what="answer", values=each, unit="ms", at_most=BOUND)
         for name, each in times.items()
@@ -157,9 +78,7 @@ async def ask(inspector: Inspector, turns: int, state: str) -> list[Figure]:
 async def measure(url: str, sizes: Sizes) -> list[Figure]:
     """Fill an outbox, and ask; again when it is vacuumed and analyzed."""
     engine = create_async_engine(url, pool_size=1)
-    async with engine.begin() as connection:
-        await connection.run_sync(outbox.create_tables)
-    await Store(engine, outbox.tables).open()
+    await create_tables(engine)
     inspector = Inspector(outbox, engine)
     for _ in range(10):  # PostgreSQL keeps a plan after five
         await inspector.overview()

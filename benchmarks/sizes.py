@@ -23,6 +23,12 @@ class Sizes:
     published: int
     followers: int
     backoff: int
+    ready: int
+    """Ready records of every table that is claimed from."""
+    idle_calls: int
+    """Polls and claims on the empty table; PostgreSQL keeps a plan after five."""
+    claim_calls: int
+    """Calls of each kind in a round."""
     claim_rounds: int
 
     def with_turns(self, turns: int) -> "Sizes":
@@ -45,22 +51,28 @@ FULL = Sizes(
     published=1_000_000,
     followers=100_000,
     backoff=100_000,
+    ready=1_000,
+    idle_calls=20,
+    claim_calls=10,
     claim_rounds=10,
 )
 QUICK = Sizes(
     turns=1,
-    burst=500,
-    drain=500,
-    long_drain=1_000,
+    burst=200,
+    drain=200,
+    long_drain=400,
     long_turns=1,
-    hot_key=100,
+    hot_key=50,
     hot_turns=1,
-    workers_drain=1_000,
+    workers_drain=300,
     worker_counts=(1, 2),
     latency_slices=1,
     latency_slice=20,
-    published=1_000,
-    followers=500,
-    backoff=500,
+    published=200,
+    followers=100,
+    backoff=100,
+    ready=100,
+    idle_calls=6,
+    claim_calls=2,
     claim_rounds=1,
 )

@@ -59,7 +59,7 @@ class Worker:
 
     def cpu(self) -> float:
         """The seconds of CPU time that it has used, in user and system mode."""
-        return _cpu(Path("/proc") / str(self._process.pid))
+        return process_cpu(self._process.pid)
 
 
 @asynccontextmanager
@@ -90,6 +90,11 @@ async def _start(
     module = f"benchmarks.contenders.{contender.module}"
     command = [contender.python, "-m", module, json.dumps(asdict(task)), *words]
     return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, cwd=ROOT)
+
+
+def process_cpu(pid: int) -> float:
+    """The seconds of CPU time that a process has used, 0 if it is gone."""
+    return _cpu(Path("/proc") / str(pid))
 
 
 def server_cpu(name: str) -> float:

@@ -1,4 +1,4 @@
-"""The two kinds of server that the tests need: where to look for one, how to start one."""
+"""The servers and programs that the tests need: where to look for one, how to start one."""
 
 import os
 import re
@@ -170,6 +170,32 @@ class RabbitMQ(Service):
         if debian.exists() and not is_root():
             return str(debian)
         return shutil.which("rabbitmq-server")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that tests start by themselves. Its name is that of Debian's package, too."""
+
+    name: str
+    other_names: Sequence[str] = ()
+    variable: str = ""
+    """The environment variable that may hold its path."""
+    is_service: bool = True
+    """Whether Debian's package starts it."""
+
+    def find(self) -> str | None:
+        """Find it where the environment says, else by its names."""
+        if self.variable in os.environ:
+            return shutil.which(os.environ[self.variable])
+        return next(filter(None, map(find_program, (self.name, *self.other_names))), None)
+
+
+CHROMIUM = Program(
+    "chromium-headless-shell",  # a page takes a quarter of the time that it takes in the others
+    other_names=("chromium", "chromium-browser", "google-chrome"),
+    variable="POSTROOM_TEST_CHROMIUM",
+    is_service=False,
+)
 
 
 def find_program(name: str) -> str | None:

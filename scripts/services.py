@@ -13,14 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from scripts.servers import (
+    CHROMIUM,
     HOST,
     STATE,
     Found,
     PostgreSQL,
+    Program,
     RabbitMQ,
     Service,
     Unavailable,
-    find_program,
     is_root,
     masked,
     run,
@@ -114,21 +115,29 @@ def require(service: Service, wait: float) -> Found:
         time.sleep(0.2)
 
 
-def provide_program(name: str) -> str:
+def provide_program(program: Program) -> str:
     """Find a program that the tests start by themselves, or install it; gives how that went.
 
     Without it, the tests that need it fail; all others can run.
     """
-    if find_program(name):
+    name, variable = program.name, program.variable
+    if program.find():
         return "was installed"
+    if variable in os.environ:
+        tell(
+            f"no {name} at {os.environ[variable]}, the tests that need it will fail: set {variable}"
+        )
+        return "missing"
     try:
         if apt_install(name, name):
-            run("update-rc.d", name, "disable")
-            run("service", name, "stop")  # which the package may have started
+            if program.is_service:
+                run("update-rc.d", name, "disable")
+                run("service", name, "stop")  # which the package may have started
             return "installed"
     except (OSError, subprocess.SubprocessError) as error:
         tell(f"{name} could not be installed: {masked(str(error))}")
-    tell(f"no {name} here, the tests that need it will fail: install {name}")
+    remedy = f"install {name}" + (f" or set {variable}" if variable else "")
+    tell(f"no {name} here, the tests that need it will fail: {remedy}")
     return "missing"
 
 
@@ -142,7 +151,7 @@ def write_addresses(addresses: Mapping[str, str]) -> None:
     (STATE / "env").write_text("".join(f"{name}={url}\n" for name, url in addresses.items()))
 
 
-def main(services: Sequence[Service], programs: Sequence[str]) -> int:
+def main(services: Sequence[Service], programs: Sequence[Program]) -> int:
     addresses, lines = {}, []
     for service in services:
         try:
@@ -154,10 +163,15 @@ def main(services: Sequence[Service], programs: Sequence[str]) -> int:
         addresses[service.variable] = found.url
         lines.append(f"{service.name} {found.version} at {at} ({how})")
     write_addresses(addresses)
-    lines += [f"{program} ({provide_program(program)})" for program in programs]
+    lines += [f"{program.name} ({provide_program(program)})" for program in programs]
     print("services: " + ", ".join(lines))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main([PostgreSQL(5432), RabbitMQ(5672)], ["pgbouncer", "prometheus"]))
+    sys.exit(
+        main(
+            [PostgreSQL(5432), RabbitMQ(5672)],
+            [Program("pgbouncer"), Program("prometheus"), CHROMIUM],
+        )
+    )

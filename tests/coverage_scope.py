@@ -1,7 +1,7 @@
 """A pytest plugin: measures the coverage of few tests, for it doubles the time that a test takes.
 
-Those are the unit and integration tests, but not the ones that take long and run what others run,
-too: those in NOT_MEASURED, and those marked no_cover.
+Those are the unit, integration and console tests, but not the ones that take long and run what
+others run, too: those in NOT_MEASURED, and those marked no_cover.
 """
 
 import importlib
@@ -15,9 +15,10 @@ import pytest
 import postroom
 
 ROOT = Path(__file__).parents[1]
-MEASURED = {("tests", "unit"), ("tests", "integration")}
+MEASURED = {("tests", "unit"), ("tests", "integration"), ("tests", "console")}
 NOT_MEASURED = (
-    *("alembic", "command_connection", "interceptor", "notify", "opentelemetry_capture"),
+    *("alembic", "command_connection", "commit_order", "engine_options", "interceptor"),
+    *("isolation", "notify", "old_snapshot", "opentelemetry_capture", "plans", "save_order"),
     *("outboxes", "pydantic_events", "rabbitmq", "rabbitmq_hosts", "rebuilt_events", "relay"),
     *("relay_edges", "repeats", "save", "save_connections", "structured_logs"),
 )

@@ -23,14 +23,9 @@ from postroom.record import PARTITIONS
 from postroom.store.base import Claim, Poll
 from postroom.store.store import Store
 
-READY = 1000
 KEYS = 250
 DEPTH = -(-500 // PARTITIONS)  # a batch of 500, spread evenly
 LEASE = timedelta(hours=1)
-CALLS = 10
-"""Calls of each kind in a round."""
-IDLE_CALLS = 20
-"""Polls and claims on the empty table; PostgreSQL keeps a plan after five."""
 BOUND = 2
 FOLLOWED = "followed-0"
 DELIVERED = {"status": "published", "ready": False}
@@ -80,7 +75,8 @@ async def measure(bench: Bench, sizes: Sizes, peers: Sequence[Contender]) -> lis
 
 
 async def _measure(engine: AsyncEngine, sizes: Sizes, *, analyzed: bool) -> list[Figure]:
-    desks = {case: await _desk(engine, case, analyzed=analyzed) for case in _cases(analyzed)}
+    idle_calls = 0 if analyzed else sizes.idle_calls
+    desks = {case: await _desk(engine, case, idle_calls) for case in _cases(analyzed)}
     for case, desk in desks.items():
         await _fill(desk, case, sizes)
         if analyzed:
@@ -89,8 +85,8 @@ async def _measure(engine: AsyncEngine, sizes: Sizes, *, analyzed: bool) -> list
     while await desks["followers"].followers():
         await desks["followers"].claim()
     sides = [call for desk in desks.values() for call in (desk.claim, desk.poll)]
-    await interleaved(sides, CALLS)  # to warm up
-    times = [await interleaved(sides, CALLS) for _ in range(sizes.claim_rounds)]
+    await interleaved(sides, sizes.claim_calls)  # to warm up
+    times = [await interleaved(sides, sizes.claim_calls) for _ in range(sizes.claim_rounds)]
     for desk in desks.values():
         await _drop(desk)
     row = "claim" if analyzed else "claim, planned on empty tables"
@@ -107,7 +103,7 @@ def _figures(
         Figure(
             row=row,
             contender="postroom",
-            what=f"{call}, only {READY:,} ready",
+            what=f"{call}, only {sizes.ready:,} ready",
             values=[1e3 * taken[kind] for taken in times],
             unit="ms",
         )
@@ -131,9 +127,9 @@ def _cases(analyzed: bool) -> list[str]:
     return [case for case in CASES if analyzed or case != "stale"]
 
 
-async def _desk(engine: AsyncEngine, case: str, *, analyzed: bool) -> Desk:
-    """Create an outbox; unless `analyzed`, poll and claim while it is empty."""
-    table = f"claim_{case}" if analyzed else f"claim_idle_{case}"
+async def _desk(engine: AsyncEngine, case: str, idle_calls: int) -> Desk:
+    """Create an outbox; poll and claim so often while it is empty."""
+    table = f"claim_idle_{case}" if idle_calls else f"claim_{case}"
     outbox = Outbox(MetaData(), table=table, record=type("ClaimRecord", (OutboxRecord,), {}))
     async with engine.begin() as connection:
         await connection.run_sync(outbox.create_tables)
@@ -141,9 +137,9 @@ async def _desk(engine: AsyncEngine, case: str, *, analyzed: bool) -> Desk:
     store.database.sql.install(engine)  # as a relay does with its own
     desk = Desk(outbox=outbox, engine=engine, store=store)
     await desk.store.open()
-    if not analyzed:
+    if idle_calls:
         await vacuum(engine, outbox)
-        for _ in range(IDLE_CALLS):
+        for _ in range(idle_calls):
             await desk.lease()
             await desk.claim()
     return desk
@@ -172,7 +168,7 @@ async def _fill(desk: Desk, case: str, sizes: Sizes) -> None:
             await add_records(connection, outbox, sizes.backoff, key_names("old", 20))
             await connection.execute(text(f"ANALYZE {outbox.tables.records.fullname}"))
             await connection.execute(update(outbox.tables.records).values(DELIVERED))
-        await add_records(connection, outbox, READY, key_names("ready", KEYS))
+        await add_records(connection, outbox, sizes.ready, key_names("ready", KEYS))
 
 
 async def _drop(desk: Desk) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dishka import AsyncContainer
 from dishka.integrations.fastapi import setup_dishka
 from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
 
 from examples.accounts.account.infrastructure import router as account
 from examples.accounts.container import make_container
@@ -22,8 +23,9 @@ from postroom.integrations.fastapi import relay_lifespan
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Wire the application. It connects to nothing before it is started."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    app = FastAPI(
+    app = FastAPIOffline(  # /docs loads its files from here, not from another host
         title="Accounts",
+        redoc_url=None,
         lifespan=relay_lifespan(relay_of, lifespan=checked),
         responses={503: {"model": problems.Problem}},
     )

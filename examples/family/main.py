@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager
 
 from dishka import AsyncContainer
 from fastapi import FastAPI
+from fastapi.staticfiles import StaticFiles
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from examples.family.api.health import health_router
-from examples.family.api.router import graphql_router
+from examples.family.api.router import GRAPHIQL, graphql_router
 from examples.family.bootstrap import bootstrap
 from examples.family.infrastructure.outbox import outbox
 from examples.family.settings import Settings
@@ -29,8 +30,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         container=container,
         lifespan=lambda _: checked(container),
     )
-    app = FastAPI(title="Family hub", lifespan=lifespan)
+    app = FastAPI(title="Family hub", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.include_router(graphql_router(container), prefix="/graphql")
+    app.mount("/graphiql", StaticFiles(directory=GRAPHIQL))
     app.include_router(health_router(container))
     return app
 

@@ -43,9 +43,9 @@ def make_publisher(settings: Settings) -> RabbitMQPublisher:
     )
 
 
-def in_memory(topology: Topology, publisher: MemoryPublisher | None = None) -> MemoryPublisher:
+def in_memory(topology: Topology) -> MemoryPublisher:
     """Make a broker in this process, with the queues behind the first exchange of a topology."""
-    publisher = publisher or MemoryPublisher()
+    publisher = MemoryPublisher()
     exchange = topology.exchanges[0].name
     for queue in topology.queues:
         keys = [binding.routing_key for binding in queue.bindings if binding.exchange == exchange]

@@ -10,6 +10,8 @@ from sqlalchemy.types import TypeDecorator
 DRIVERS = {"postgresql": "postgresql+asyncpg", "sqlite": "sqlite+aiosqlite"}
 PATIENCE = {"timeout": 10, "command_timeout": 15}
 """Seconds for a connection, and for a statement: a database that falls silent is given up."""
+TURN = {"timeout": 15}
+"""Seconds that a transaction waits for its turn: SQLite has one writer at a time."""
 
 
 def make_engine(url: str, *, patient: bool = False) -> AsyncEngine:
@@ -20,11 +22,9 @@ def make_engine(url: str, *, patient: bool = False) -> AsyncEngine:
     address = make_url(url)
     address = address.set(drivername=DRIVERS.get(address.drivername, address.drivername))
     is_postgresql = address.get_backend_name() == "postgresql"
+    limits = ({} if patient else PATIENCE) if is_postgresql else TURN
     engine = create_async_engine(
-        address,
-        hide_parameters=True,
-        pool_pre_ping=True,
-        connect_args=PATIENCE if is_postgresql and not patient else {},
+        address, hide_parameters=True, pool_pre_ping=True, connect_args=limits
     )
     if not is_postgresql:
         _lock_at_begin(engine)

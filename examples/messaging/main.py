@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker
 
 from examples.messaging.audit import print_from_memory
@@ -22,21 +23,22 @@ from postroom.integrations.fastapi import Lifespan, relay_lifespan
 log = logging.getLogger(__name__)
 
 
-def create_app(settings: Settings | None = None, memory: MemoryPublisher | None = None) -> FastAPI:
+def create_app(settings: Settings | None = None) -> FastAPI:
     """Make the application: it saves, and a worker delivers.
 
-    Without RabbitMQ there is nobody to deliver to but itself: it has the worker in it, and `memory`
-    for a broker.
+    Without RabbitMQ there is nobody to deliver to but itself: it has the worker in it, and a broker
+    in memory.
     """
     settings = settings or Settings.load()
     engine = make_engine(settings.database_url)
     lifespan = _serving(engine)
     relay = None
     if settings.rabbitmq_url is None:
-        memory = memory or in_memory(topology())
+        memory = in_memory(topology())
         relay = make_relay(settings, engine, memory)
         lifespan = relay_lifespan(relay, lifespan=_auditing(memory, lifespan))
-    app = FastAPI(title="Messaging", lifespan=lifespan)
+    # /docs loads its files from here, not from another host
+    app = FastAPIOffline(title="Messaging", lifespan=lifespan, redoc_url=None)
     app.state.relay = relay
     app.state.sessions = async_sessionmaker(engine, expire_on_commit=False)
     answer_errors(app)

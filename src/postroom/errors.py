@@ -9,6 +9,7 @@ PostroomError
 ├── SchemaError                the tables are not as they should be
 ├── InboxError                 an inbox cannot keep what it is told (ValueError)
 ├── RecordNotFoundError        no record has that id, or several   (LookupError)
+├── ActionError                an operator's action does not fit the records (ValueError)
 ├── InspectionTimeoutError     a question about the outbox took too long (TimeoutError)
 ├── UndeliverableError         a record can never be delivered
 └── OutageError                no record can be delivered at the moment
@@ -74,6 +75,17 @@ class InboxError(PostroomError, ValueError):
 
 class RecordNotFoundError(PostroomError, LookupError):
     """Raised when no record has an id, the beginning of an id, or a position; or several have."""
+
+
+class ActionError(PostroomError, ValueError):
+    """Raised when an operator's action is not for the records that were chosen.
+
+    `state` is the state of a record that the action cannot change, if that is the reason.
+    """
+
+    def __init__(self, text: str, *, state: str | None = None) -> None:
+        self.state = state
+        super().__init__(text)
 
 
 class InspectionTimeoutError(PostroomError, TimeoutError):

@@ -33,6 +33,8 @@ STYLE: Final = str.maketrans("", "", "_- ")
 SEPARATORS: Final = str.maketrans("", "", " .-+()/")
 URL_LOGIN: Final = re.compile(r"(?<=://)([^\s:/@'\"]*:)([^\s'\"<>]*)")
 NAMES: Final = r"password|passwd|passphrase|secret|token|api[_-]?key|authorization|private[_-]?key"
+NAME_PARTS: Final = ("pass", "secret", "token", "key", "authorization", "pwd")
+"""One of these is in each of NAMES, and in `pwd`."""
 NAMED_PASSWORD: Final = re.compile(
     rf"""(?isx) ( (?: (?:{NAMES}|\bpwd)[\w-]{{0,30}} \s? =        # password=…, a DSN or a repr
                   | (?:{NAMES}|\bpwd)[\w-]{{0,30}} ["'] \s? :    # "password": …, as in JSON
@@ -70,7 +72,7 @@ def secret_values(document: Any, patterns: Iterable[str] = ()) -> frozenset[str]
 
 def mask(text: str, values: Collection[str] = ()) -> str:
     """Return a text without passwords (in a URL, after `password=`), and without these values."""
-    text = NAMED_PASSWORD.sub(r"\1***", URL_LOGIN.sub(_masked_login, text))
+    text = _without_passwords(text)
     forms = {form for value in values for form in _forms(value)}
     for long in (form for form in forms if len(form) > LONGEST):
         text = text.replace(long, REDACTED)
@@ -80,6 +82,16 @@ def mask(text: str, values: Collection[str] = ()) -> str:
     pattern = _search_for(frozenset(found))
     masked = pattern.sub(REDACTED, text)
     return REDACTED if pattern.search(masked) else masked
+
+
+def _without_passwords(text: str) -> str:
+    """Hide passwords by what stands before them. Most texts have no such word: a quick look."""
+    if "://" in text:
+        text = URL_LOGIN.sub(_masked_login, text)
+    known = text.casefold()
+    if any(word in known for word in NAME_PARTS):
+        text = NAMED_PASSWORD.sub(r"\1***", text)
+    return text
 
 
 def _masked_login(found: re.Match[str]) -> str:

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, exists, select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from postroom import OutboxRecord
+from postroom import OutboxRecord, Status
 from postroom.record import PARTITIONS, key_hash
 from postroom.relay.relay import OutboxRelay
 from tests.support.shop import outbox
@@ -59,6 +59,13 @@ async def rows(engine: AsyncEngine, *conditions: Any) -> Sequence[Row[Any]]:
             select(table).where(*conditions).order_by(table.c.position)
         )
         return found.all()
+
+
+async def settled(engine: AsyncEngine) -> bool:
+    """Tell whether every record is delivered."""
+    left = exists().where(TABLES.records.c.status != Status.PUBLISHED)
+    async with engine.connect() as connection:
+        return not await connection.scalar(select(left))
 
 
 async def row_of(engine: AsyncEngine, record: OutboxRecord) -> Row[Any]:

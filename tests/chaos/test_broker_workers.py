@@ -8,19 +8,15 @@ from postroom.publishers.rabbitmq import RabbitMQPublisher
 from tests.chaos.fleet import Fleet
 from tests.chaos.ledger import out_of_order, repeats
 from tests.chaos.mailbox import Mailbox, records_in
-from tests.chaos.outbox import TABLES, blocked_keys, records_of_keys, rows, save
+from tests.chaos.outbox import TABLES, blocked_keys, records_of_keys, rows, save, settled
 from tests.support.waiting import FULL, eventually
 
 KEYS = 200
-EACH = 20
+EACH = 20 if FULL else 12
 ROUNDS = 8 if FULL else 1
 BATCH = 100
 MOST_UNSETTLED = RabbitMQPublisher.max_in_flight + BATCH
 """What a worker may have sent and not settled. `test_unsettled` tests it with few in flight."""
-
-
-async def settled(engine: AsyncEngine) -> bool:
-    return not await rows(engine, TABLES.records.c.status != Status.PUBLISHED)
 
 
 async def kill_one(engine: AsyncEngine, mailbox: Mailbox, fleet: Fleet) -> set[str]:

@@ -37,7 +37,7 @@ RELAYS = 3
 OPERATORS = 4
 BATCH = 20
 KEYS = 20
-RECORDS = 5_000 if FULL else 1_200
+RECORDS = 5_000 if FULL else 800
 REFUSED_PERCENT = 30
 MOST_REFUSALS = 5
 """Of one record: none fails."""

@@ -17,10 +17,11 @@ from tests.chaos.ledger import Ledger, out_of_order
 from tests.chaos.outbox import blocked_keys, has_status, records_of_keys, rows, running, save
 from tests.chaos.publisher import LedgerPublisher
 from tests.support.shop import outbox
-from tests.support.waiting import eventually
+from tests.support.waiting import FULL, eventually
 
 SCHEDULE = RetrySchedule.seconds(1, 5, 30)
-OUTAGE = timedelta(minutes=40)
+OUTAGE = timedelta(minutes=40 if FULL else 5)
+"""Much longer than the schedule's 36 seconds."""
 LONGEST_PAUSE = timedelta(seconds=30)
 SLEEPERS = 3
 """Who waits for time to pass: the lane and the cleaner."""

@@ -40,7 +40,7 @@ async def test_handlers_write_to_the_file_that_two_relays_deliver_from_once_each
             await session.commit()
         return DELIVERED
 
-    records = records_of_keys(20, 10)
+    records = records_of_keys(20, 5)
     await save(engine, records)
     relays = [
         OutboxRelay(

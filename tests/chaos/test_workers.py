@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom import OutboxRecord, Status
+from postroom import OutboxRecord
 from tests.chaos.fleet import Fleet, Worker
 from tests.chaos.ledger import Entry, Ledger, out_of_order, repeats
-from tests.chaos.outbox import TABLES, blocked_keys, leases, records_of_keys, rows, save
+from tests.chaos.outbox import TABLES, blocked_keys, leases, records_of_keys, rows, save, settled
 from tests.support.waiting import FULL, eventually, happens
 
 KEYS = 50
@@ -36,10 +36,6 @@ def ids(records: Sequence[OutboxRecord]) -> set[str]:
 
 async def all_ready(*workers: Worker) -> None:
     await eventually(lambda: all(worker.ready for worker in workers), "all are ready")
-
-
-async def settled(engine: AsyncEngine) -> bool:
-    return not await rows(engine, TABLES.records.c.status != Status.PUBLISHED)
 
 
 @pytest.mark.requirement("C16", "E1")

@@ -9,6 +9,7 @@ A new publisher joins with a harness, and a class of tests that gives it:
 """
 
 import asyncio
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -36,7 +37,7 @@ from postroom.publishers.base import (
 )
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
-from tests.support.shop import Base, outbox
+from tests.support.shop import outbox
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,10 +129,9 @@ class PublisherSuite:
         raise NotImplementedError
 
     @pytest.fixture
-    async def database(self, tmp_path: Path) -> AsyncIterator[AsyncEngine]:
-        engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}")
-        async with engine.begin() as connection:
-            await connection.run_sync(Base.metadata.create_all)
+    async def database(self, tmp_path: Path, empty_file: Path) -> AsyncIterator[AsyncEngine]:
+        file = shutil.copy(empty_file, tmp_path / "shop.db")
+        engine = create_async_engine(f"sqlite+aiosqlite:///{file}")
         yield engine
         await engine.dispose()
 

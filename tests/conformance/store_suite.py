@@ -18,6 +18,7 @@ from tests.conformance.store.auditing import Auditing, Pauses
 from tests.conformance.store.claiming import Claiming
 from tests.conformance.store.cleaning import Cleaning
 from tests.conformance.store.desk import Desk, StoreHarness
+from tests.conformance.store.draining import Draining
 from tests.conformance.store.history import History
 from tests.conformance.store.leasing import Leasing
 from tests.conformance.store.mending import Mending
@@ -49,7 +50,9 @@ class StoreFixtures:
         return desk
 
 
-class OperationsSuite(StoreFixtures, Operating, Pausing, Replaying, Purging, Auditing, Pauses):
+class OperationsSuite(
+    StoreFixtures, Operating, Pausing, Draining, Replaying, Purging, Auditing, Pauses
+):
     """What operators change."""
 
 

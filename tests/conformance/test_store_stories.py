@@ -23,6 +23,7 @@ from tests.conformance.store.desk import (
     tokens_of,
 )
 from tests.conformance.store.harnesses import postgres, sqlite
+from tests.support.waiting import FULL
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
 
@@ -224,14 +225,14 @@ def _exit(
 
 
 @pytest.mark.requirement("C16")
-@settings(max_examples=30)
+@settings(max_examples=100 if FULL else 10)
 @given(plot=st.lists(steps, max_size=40))
 def test_any_story_ends_well_on_sqlite(on_sqlite: Stage, plot: list[tuple[str, Any]]) -> None:
     on_sqlite.play(plot)
 
 
 @pytest.mark.requirement("C16")
-@settings(max_examples=15)
+@settings(max_examples=50 if FULL else 6)
 @given(plot=st.lists(steps, max_size=40))
 def test_any_story_ends_well_on_postgres(on_postgres: Stage, plot: list[tuple[str, Any]]) -> None:
     on_postgres.play(plot)

@@ -23,7 +23,8 @@ class Command:
     @property
     def stays(self) -> bool:
         """Whether it runs until it is told to stop."""
-        return self.words.startswith("postroom worker") and "--once" not in self.words
+        is_worker = self.words.startswith("postroom worker") and "--once" not in self.words
+        return is_worker or self.words.startswith("postroom console")
 
 
 def name(page: Path) -> str:

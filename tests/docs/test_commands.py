@@ -19,7 +19,7 @@ PATH = {"PATH": os.environ["PATH"]}
 DATABASE, BROKER = "postgresql://app:secret@db:5432/shop", "amqp://app:secret@mq:5672/shop"
 """How the docs call them."""
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
-BEGUN = ": delivers from "
+BEGUN = (": delivers from ", "The console of ")
 
 
 class DocsRecord(OutboxRecord):
@@ -81,7 +81,7 @@ def run(words: str, command: Command, folder: Path, urls: Mapping[str, str]) -> 
         printed = ""
         for line in output:
             printed += line
-            if command.stays and BEGUN in line:
+            if command.stays and any(each in line for each in BEGUN):
                 process.terminate()
                 break
         more = output.read()

@@ -1,134 +1,141 @@
-"""The demo tells its story, and ends when it is told to."""
+"""`make demo`: each button does what it says, nothing gets lost, and it ends when it is told to."""
 
-import os
 import re
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
+import socket
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
-import pytest
 
-from tests.support.waiting import PATIENCE
-
-ROOT = Path(__file__).parents[2]
-
-
-def start(*words: str, temporary: Path) -> "subprocess.Popen[str]":
-    """Start it as `make demo` does."""
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-u", "-m", "examples.messaging.demo", *words],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "TMPDIR": str(temporary)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+from examples.messaging.demo.broker import socket_path
+from tests.support.demo import Demo, State, forked, is_running, running_demo
+from tests.support.waiting import PATIENCE, eventually
 
 
-def lines_until(demo: "subprocess.Popen[str]", end: str) -> Iterator[str]:
-    """Give what it prints, up to a line that begins so."""
-    assert demo.stdout is not None
-    for line in demo.stdout:
-        yield line.strip()
-        if line.startswith(end):
-            return
-    raise AssertionError(demo.stderr and demo.stderr.read())
+def steps(state: State, message: str, column: str = "delivered") -> list[str]:
+    """Return what happened to a message, the oldest first, as a column of the page shows it."""
+    return [card["step"] for card in state["columns"][column][::-1] if card["message"] == message]
 
 
-@pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What it prints, line by line, until somebody ends it with Ctrl-C."""
-    temporary = tmp_path_factory.mktemp("demo")
-    demo = start(temporary=temporary)
-    try:
-        lines = [*lines_until(demo, "5.")]
-        [page] = re.findall(r"http://\S+/docs", lines[1])
-        assert "Messaging" in httpx.get(page).text
-        demo.send_signal(signal.SIGINT)
-        out, err = demo.communicate(timeout=PATIENCE)
-    finally:
-        demo.kill()
-    assert (demo.returncode, err) == (0, "")
-    assert [*temporary.iterdir()] == []
-    return lines + out.splitlines()
+def told(state: State) -> str:
+    """Return the latest line of the story."""
+    return str(state["story"][0]["text"])
 
 
-def chapter(told: list[str], number: int) -> list[str]:
-    """What is printed between two numbers, without the ids."""
-    [begin] = [n for n, line in enumerate(told) if line.startswith(f"{number}.")]
-    [end] = [n for n, line in enumerate(told) if line.startswith(f"{number + 1}.")]
-    without = [re.sub(r" *[0-9a-f-]{36} *", " ", line) for line in told[begin + 1 : end]]
-    return [re.sub(r"  +", " ", line).strip() for line in without if line]
+async def test_the_address_comes_first_and_has_a_page_the_console_and_the_docs(demo: Demo) -> None:
+    assert demo.printed[0].startswith(f"Open {demo.address} ")
+    async with httpx.AsyncClient(base_url=demo.address, timeout=PATIENCE) as client:
+        page = await client.get("/")
+        assert page.headers["Content-Security-Policy"].startswith("default-src 'none'; script-src")
+        for path in ("/console/", "/docs", "/demo/files/page.css", "/demo/files/page.js"):
+            assert (await client.get(path)).status_code == 200, path
 
 
-def told_by(lines: list[str], who: str) -> list[str]:
-    return [line.removeprefix(f"{who}: ") for line in lines if line.startswith(f"{who}:")]
+async def test_a_message_is_four_records_which_arrive_in_order(demo: Demo) -> None:
+    before = demo.state()["counters"]["committed"]
+    assert demo.press("send").headers["Location"] == "/"
+    [message] = re.findall(r"You sent (message \d+)", told(demo.state()))
+    state = await demo.until_all_is_delivered()
+    assert state["counters"]["committed"] == before + 4
+    assert steps(state, message) == ["created", "queued", "processing", "completed"]
 
 
-def test_a_request_becomes_a_record_and_a_delivery(told: list[str]) -> None:
-    lines = chapter(told, 1)
-    assert told_by(lines, "record") == [
-        "group_message.created pending",
-        "group_message.queued pending",
-    ]
-    assert told_by(lines, "audit") == [
-        "group_message.created draft",
-        "group_message.queued queued",
-    ]
-    asked = lines.index("request: POST /group-messages")
-    recorded = lines.index("record: group_message.created pending")
-    assert asked < recorded < lines.index("audit: group_message.created draft")
+async def test_records_wait_while_the_broker_is_stopped(demo: Demo) -> None:
+    demo.press("stop-broker")
+    demo.press("send")
+    state = await demo.until(lambda state: state["columns"]["pending"], "records wait")
+    assert {card["note"] for card in state["columns"]["pending"]} == {"broker stopped"}
+    assert (state["broker_runs"], state["counters"]["waiting"]) == (False, 4)
+    demo.press("start-broker")
+    assert (await demo.until_all_is_delivered())["broker_runs"]
+    done = "4 records that waited for the broker: all delivered, in order."
+    await demo.until(lambda state: told(state) == done, "the end of the backlog is told")
 
 
-def test_a_rollback_leaves_neither_message_nor_record(told: list[str]) -> None:
-    lines = chapter(told, 2)
-    assert told_by(lines, "record") == told_by(lines, "audit") == []
-    assert told_by(lines, "answer") == ["500 Internal Server Error"]
-    [before, after] = told_by(lines, "database")[0].split(", ")
-    assert before.removesuffix(" before") == after.removesuffix(" after")
+async def test_a_refused_record_is_tried_again_and_the_later_ones_wait_for_it(demo: Demo) -> None:
+    demo.press("refuse")
+    state = await demo.until(lambda state: "refused “created” of" in told(state), "a refusal")
+    [message] = re.findall(r"of (message \d+): the queue is full", told(state))
+    again = f"“created” of {message} was delivered when tried again."
+    await demo.until(lambda state: again in [line["text"] for line in state["story"]], again)
+    state = await demo.until_all_is_delivered()
+    assert steps(state, message) == ["created", "queued", "processing", "completed"]
 
 
-def test_an_outage_is_waited_out(told: list[str]) -> None:
-    lines = chapter(told, 3)
-    assert told_by(lines, "answer") == ["201 Created", "200 OK"]
-    away, resumed = told_by(lines, "relay")
-    assert "the publisher is unavailable (the broker is away). Deliveries are paused" in away
-    assert resumed.endswith("Deliveries resume")
-    back = lines.index("broker: is back")
-    assert told_by(lines[:back], "audit") == []
-    assert len(told_by(lines[back:], "audit")) == 2
+async def test_a_rolled_back_request_leaves_neither_message_nor_record(demo: Demo) -> None:
+    before = demo.state()
+    demo.press("roll-back")
+    after = demo.state()
+    assert after["rolled_back"] == before["rolled_back"] + 1
+    assert after["counters"] == before["counters"]
+    assert re.search(r"500 Internal.*: \d+ messages? and \d+ records, as before", told(after))
 
 
-def test_what_follows_a_refused_record_waits_for_it_and_others_do_not(told: list[str]) -> None:
-    lines = chapter(told, 4)
-    [refused] = told_by(lines, "relay")
-    assert refused.endswith("the queue is full")
-    assert told_by(lines, "audit") == [
-        "group_message.processing processing",  # of the other message
-        "group_message.processing processing",
-        "group_message.completed completed",
-    ]
-    assert told[-1].startswith("The application has stopped.")
+async def test_a_killed_worker_is_replaced_and_nothing_gets_lost(demo: Demo) -> None:
+    state = await demo.until(lambda state: state["worker"]["pid"], "a worker runs")
+    first = state["worker"]
+    demo.press("send")
+    demo.press("kill")
+    assert not is_running(first["pid"])
+    state = await demo.until_all_is_delivered()
+    assert state["worker"]["number"] == first["number"] + 1
+    assert is_running(state["worker"]["pid"])
+    taken_over = f"Worker {state['worker']['number']} has taken over."
+    await demo.until(lambda state: taken_over in [each["text"] for each in state["story"]], "told")
 
 
-def test_it_ends_by_sigterm_too(tmp_path: Path) -> None:
-    demo = start(temporary=tmp_path)
-    try:
-        assert [*lines_until(demo, "2.")]
-        demo.terminate()
-        out, err = demo.communicate(timeout=PATIENCE)
-    finally:
-        demo.kill()
-    assert (demo.returncode, err) == (0, "")
-    assert out.splitlines()[-1].startswith("The application has stopped.")
-    assert [*tmp_path.iterdir()] == []
+async def test_kills_during_an_outage_and_a_restless_broker_do_no_harm(demo: Demo) -> None:
+    demo.press("stop-broker")
+    demo.press("send")
+    for _ in range(5):
+        demo.press("kill")
+        demo.press("start-broker")
+        demo.press("stop-broker")
+    demo.press("send")
+    demo.press("start-broker")
+    await demo.until_all_is_delivered()
 
 
-def test_it_can_be_told_when_to_end(tmp_path: Path) -> None:
-    demo = start("--seconds", "1", temporary=tmp_path)
-    out, err = demo.communicate(timeout=PATIENCE)
-    assert (demo.returncode, err) == (0, "")
-    assert out.splitlines()[-1].startswith("The application has stopped.")
+async def test_no_other_web_site_can_press_a_button(demo: Demo) -> None:
+    before = demo.state()["story"]
+    host = urlsplit(demo.address).netloc
+    assert demo.press("kill", Sec_Fetch_Site="cross-site").status_code == 403
+    assert demo.press("kill", Sec_Fetch_Site="same-site").status_code == 403
+    assert demo.press("kill", Origin="https://example.com").status_code == 403
+    assert demo.press("kill", Origin="http://example.com", Host="example.com").status_code == 403
+    assert demo.press("nothing", Origin=f"http://{host}").status_code == 404
+    assert demo.state()["story"] == before
+
+
+async def test_ctrl_c_ends_it_during_an_outage(tmp_path: Path) -> None:
+    with running_demo(tmp_path, forked()) as demo:
+        await demo.until(lambda state: state["counters"]["delivered"], "a delivery")
+        demo.press("stop-broker")
+        demo.press("send")
+        demo.end(signal.SIGINT)
+
+
+async def test_it_can_be_told_when_to_end_and_takes_another_port(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        with suppress(OSError):  # somebody else has it already, which is as good
+            taken.bind(("127.0.0.1", 8000))
+            taken.listen()
+        with running_demo(tmp_path, forked("--seconds", "0.5")) as demo:
+            assert urlsplit(demo.address).port != 8000
+            assert demo.process.wait(PATIENCE) == 0
+            assert demo.printed[-1] == "The demo has stopped."
+
+
+async def test_the_worker_ends_when_the_demo_is_killed(tmp_path: Path) -> None:
+    with running_demo(tmp_path, forked()) as demo:
+        state = await demo.until(lambda state: state["worker"]["pid"], "a worker runs")
+        demo.process.kill()
+        worker = state["worker"]["pid"]
+        await eventually(lambda: not is_running(worker), "the worker ends")
+
+
+def test_the_socket_of_the_broker_has_a_path_that_is_short_enough() -> None:
+    assert socket_path(Path("/tmp/demo-1")) == Path("/tmp/demo-1/broker")  # noqa: S108
+    assert socket_path(Path("/tmp") / ("long" * 30) / "demo-1") == Path("/tmp/demo-1.broker")  # noqa: S108

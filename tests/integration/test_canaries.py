@@ -40,11 +40,15 @@ WORDS = {
     "purge": ["--older-than", "1s", "--yes"],
     "failures retry": ["1", "--yes"],
     "failures discard": ["1", "--yes"],
+    "workers drain": ["web1:42", "--yes"],
+    "workers resume": ["web1:42", "--yes"],
 }
 """What commands need besides the outbox. One that is not here is run without."""
 REDACTED = "[redacted]"
 STAYS = {"tail"}
 """Commands that run until Ctrl-C."""
+SERVES = {"console"}
+"""Commands that answer requests until Ctrl-C."""
 SHOWS = {"show", "why", "list", "failures", "blocked"}
 """Commands that show the error of a record, so that they have something to hide."""
 
@@ -123,7 +127,7 @@ def variants(name: str, database_url: str, filled: dict[str, str]) -> Iterator[l
             yield [*name.split(), *words, *connection, "--json"]
 
 
-@pytest.mark.parametrize("name", [each for each in ALL if each not in STAYS])
+@pytest.mark.parametrize("name", [each for each in ALL if each not in STAYS | SERVES])
 async def test_no_command_shows_a_secret(
     name: str,
     postroom: Commands,
@@ -166,6 +170,54 @@ async def test_no_command_that_stays_shows_a_secret(
         assert await each.code() == 130
 
 
+PAGES = (
+    *("/", "/records", "/records?state=failed", "/records/{failed}", "/records/{delivered}"),
+    *("/keys", "/key?type=order&id=7", "/failures", "/workers", "/events", "/doctor", "/audit"),
+    f"/records/{{failed}}?search={quote(canaries.HIDDEN[0])}",
+)
+
+
+@pytest.mark.parametrize("connection", ["relay", "url"])
+async def test_no_page_of_the_console_shows_a_secret(
+    connection: str,
+    postroom: Commands,
+    environment: dict[str, str],
+    database_url: str,
+    filled: dict[str, str],
+    unused_tcp_port: int,
+) -> None:
+    await deliver(postroom, environment)
+    token = "a-token-for-operators-only"
+    broker = f"amqp://me:{canaries.PASSWORD}@127.0.0.1:1/shop"
+    named = {"relay": ["--relay", RELAY], "url": ["--database", database_url, "--broker", broker]}
+    words = ["console", "--port", str(unused_tcp_port), *named[connection]]
+    variables = {**environment, "POSTROOM_CONSOLE_TOKEN": token}
+    if connection == "url":
+        words += ["--redact", ",".join(canaries.REDACT)]
+    console = postroom(*words, **variables)
+    await eventually(lambda: "http://" in console.out or console.ended)
+    async with httpx.AsyncClient(
+        base_url=f"http://{HOST}:{unused_tcp_port}",
+        headers={"Authorization": f"Bearer {token}"},
+        trust_env=False,
+    ) as client:
+        answers = {path: await client.get(path.format(**filled)) for path in PAGES}
+        await eventually(lambda: _has_ended(client))
+        answers["the doctor at its end"] = await client.get("/doctor")
+    assert await console.stop() == 0
+    assert {each.status_code for each in answers.values()} == {200}
+    for path, answer in answers.items():
+        shown = [each for each in (*HIDDEN, token) if each in answer.text]
+        assert [each for each in shown if quote(each) not in path] == []  # what was typed is shown
+    assert "<mark>" not in answers[PAGES[-1]].text
+    assert REDACTED in answers["/records/{failed}"].text
+
+
+async def _has_ended(client: httpx.AsyncClient) -> bool:
+    """Tell whether the doctor has looked at everything."""
+    return "Looking" not in (await client.get("/doctor")).text
+
+
 AWAY = "postgresql://me:{}@127.0.0.1:1/shop"
 UNREADABLE = ("x//me:{}@y", "x:{}@y")
 OF_DATABASES = [each for each in ALL if "database" in OPTIONS[each]]
@@ -191,7 +243,9 @@ def test_no_error_shows_the_password_of_a_database(
         assert canaries.PASSWORD not in ended.out + ended.err
 
 
-@pytest.mark.parametrize("name", [each for each in ALL if "broker" in OPTIONS[each]])
+@pytest.mark.parametrize(
+    "name", [each for each in ALL if "broker" in OPTIONS[each] and each not in SERVES]
+)
 def test_no_error_shows_the_password_of_a_broker(
     name: str, run_postroom: InProcess, database_url: str
 ) -> None:

@@ -1,5 +1,6 @@
 """The commands that change an outbox: what they show, ask and do; on PostgreSQL and SQLite."""
 
+import asyncio
 import os
 import pty
 import subprocess
@@ -9,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.troubled_shop import Shop
+from postroom.store.store import Store
+from tests.support.shop import outbox
+from tests.support.troubled_shop import Shop, engine_of
 
 pytestmark = pytest.mark.requirement("E6", "E16")
 
@@ -122,7 +125,7 @@ def test_published_records_are_replayed(shop: Shop) -> None:
         (("replay", "2"), 1, "record 2 (order.paid) is failed"),
         (("retry", "--state", "published"), 2, "--state published: retry is for"),
         (("retry", "404"), 1, "no record has the id or position '404'"),
-        (("failures", "retry", "7"), 1, "no group 7 of failures. There are 2"),
+        (("failures", "retry", "7"), 1, "group 7 of failures; there are 2. See: postroom"),
         (("pause", "--type", "a", "--key", "b"), 2, "give one of them"),
         (("pause", "--type", "order.*"), 2, "without *"),
         (("purge", "--older-than", "soon"), 2, "--older-than is 'soon'"),
@@ -165,6 +168,107 @@ def test_deliveries_are_paused_and_resumed(shop: Shop, options: tuple[str, ...],
         "changed": True,
     }
     assert [each[:2] for each in actions(shop)] == [("pause", name), ("resume", name)]
+
+
+def start_workers(shop: Shop, *names: str) -> None:
+    """Have idle workers report, as their heartbeats do."""
+
+    async def report() -> None:
+        engine = engine_of(shop.url)
+        for name in names:
+            await Store(engine, outbox.tables).leases.report(name, {"version": "0.1.0"})
+        await engine.dispose()
+
+    asyncio.run(report())
+
+
+def worker_states(shop: Shop) -> dict[str, str]:
+    return {each["name"]: each["state"] for each in shop.json("workers")["workers"]}
+
+
+def test_a_worker_is_drained_and_resumed(empty_shop: Shop) -> None:
+    start_workers(empty_shop, "web1:42:aa", "web2:7:bb")
+    assert empty_shop.lines("workers", "drain", "web1:42", "--yes") == [
+        "To drain: worker web1:42, which is idle and holds 0 partitions.",
+        "What is in flight is finished; 1 other worker takes over.",
+        "To have it deliver again: postroom workers resume web1:42",
+        "Worker web1:42 is draining.",
+        "To see the effect: postroom workers",
+    ]
+    assert worker_states(empty_shop) == {"web1:42:aa": "drained", "web2:7:bb": "idle"}
+    line = empty_shop.lines("workers")[1]
+    assert line.split()[:2] == ["web1:42", "drained"]
+    assert line.endswith("an operator has it take no records, until: postroom workers resume")
+    assert "workers     2 (1 drained, 1 idle)" in empty_shop.lines("status")
+    assert empty_shop.lines("workers", "drain", "web1:42:aa", "--yes") == [
+        "Drained already: worker web1:42. It is drained."
+    ]
+    assert empty_shop.lines("workers", "drain", "web2:7:bb", "--dry-run")[1:] == [
+        "What is in flight is finished. No other worker takes records: they wait.",
+        "To have it deliver again: postroom workers resume web2:7",
+        "Nothing was changed.",
+    ]
+    assert empty_shop.json("workers", "resume", "web1:42", "--yes") == {
+        "action": "resume",
+        "target": "worker web1:42:aa",
+        "dry_run": False,
+        "changed": True,
+    }
+    assert empty_shop.lines("workers", "resume", "web1:42", "--yes") == [
+        "Not drained: worker web1:42. It is idle."
+    ]
+    target = "worker web1:42:aa"
+    assert actions(empty_shop) == [("drain", target, 0), ("undrain", target, 0)]
+
+
+def test_records_that_wait_for_a_drained_worker_say_so(shop: Shop) -> None:
+    start_workers(shop, "web1:42:aa")
+    shop.lines("skip", "2", "--yes")
+    shop.lines("workers", "drain", "web1:42", "--yes")
+    assert shop.json("show", "3")["wait"]["reason"] == "drained"
+    assert "It waits for: An operator: worker web1:42:aa was drained" in shop("why", "order/7").out
+    notes = [
+        (finding["text"], finding["remedy"])
+        for check in shop.json("doctor", code=1)["checks"]
+        for finding in check["findings"]
+        if "web1" in finding["text"]
+    ]
+    assert notes[-1] == (
+        "worker web1:42:aa is drained: an operator has it take no records",
+        ["postroom workers resume web1:42:aa"],
+    )
+
+
+def test_a_worker_has_to_be_named_unambiguously(empty_shop: Shop) -> None:
+    drain = ("workers", "drain", "web1:42", "--yes")
+    assert empty_shop(*drain).error_line(1).endswith("no worker is named web1:42: none is running.")
+    start_workers(empty_shop, "web1:42:aa", "web1:42:bb", "web2:7:cc")
+    assert (
+        empty_shop(*drain)
+        .error_line(1)
+        .endswith("several workers are named web1:42. Give the whole name: web1:42:aa, web1:42:bb")
+    )
+    shown = [line.split()[0] for line in empty_shop.lines("workers")[1:]]
+    assert shown == ["web1:42:aa", "web1:42:bb", "web2:7"]
+    for name in ("web3:1", "web2", "web1:4"):
+        line = empty_shop("workers", "resume", name, "--yes").error_line(1)
+        assert line.endswith(
+            f"no worker is named {name}. There are: web1:42:aa, web1:42:bb, web2:7"
+        )
+    assert empty_shop.lines("workers", "drain", "web1:42:bb", "--yes")[-2] == (
+        "Worker web1:42:bb is draining."
+    )
+    assert set(worker_states(empty_shop).values()) == {"idle", "drained"}
+
+
+def test_a_worker_is_not_drained_without_consent(empty_shop: Shop) -> None:
+    start_workers(empty_shop, "web1:42:aa")
+    drain = ("workers", "drain", "web1:42")
+    ended = empty_shop(*drain)
+    assert (ended.code, "Give --yes, or --dry-run" in ended.err) == (2, True)
+    assert "--read-only is on" in empty_shop("--read-only", *drain, "--yes").error_line(2)
+    assert empty_shop("--read-only", *drain, "--dry-run").code == 0
+    assert worker_states(empty_shop) == {"web1:42:aa": "idle"}
 
 
 def test_delivered_records_are_purged(shop: Shop) -> None:

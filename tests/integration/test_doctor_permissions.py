@@ -24,6 +24,7 @@ from postroom.doctor import Finding, Level
 from postroom.inspection import PENDING, Inspector, RecordFilter, RecordState, RecordSummary
 from postroom.operations import Operations
 from postroom.relay.cleaner import clean
+from postroom.store.store import Store
 from tests.support.clinic import Clinic
 from tests.support.waiting import eventually
 
@@ -149,10 +150,13 @@ async def test_a_role_that_may_operate_operates(clinic: Clinic, role: Clinic) ->
     assert await operations.retry([failed.id]) == 1
     assert await operations.pause()
     assert await operations.resume()
+    await Store(clinic.engine, clinic.outbox.tables).leases.report("web1:42:aa", {})
+    assert await operations.drain("web1:42:aa")
+    assert await operations.undrain("web1:42:aa")
     assert await operations.replay([each.id for each in await delivered(inspector)]) == 2
     assert await operations.discard([failed.id]) == 1
     assert await operations.purge(older_than=timedelta()) == 0
-    assert len(await inspector.audit()) == 5
+    assert len(await inspector.audit()) == 7
     async with clinic.engine.begin() as connection:
         await clinic.outbox.save(connection, [event(number) for number in range(501)])
     page = await inspector.records(RecordFilter(states=PENDING), limit=1000)

@@ -14,6 +14,7 @@ from postroom.publishers.rabbitmq import RabbitMQPublisher
 from tests.support.clinic import Clinic
 from tests.support.listening import serving
 from tests.support.pgbouncer import pgbouncer_to
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.requirement("E6")
 
@@ -50,7 +51,11 @@ async def test_a_broker_that_never_answers_is_a_problem(clinic: Clinic, silent_p
     assert f"RabbitMQ at 127.0.0.1:{silent_port}/ did not answer within 5 s" in finding.text
 
 
-async def test_tables_that_somebody_has_locked_are_a_note(clinic: Clinic) -> None:
+async def test_tables_that_somebody_has_locked_are_a_note(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = PATIENCE / 30  # five checks wait so long
+    monkeypatch.setattr("postroom.doctor.finding.TIME_LIMIT", limit)
     async with clinic.admin.begin() as other:
         await other.exec_driver_sql("LOCK TABLE outbox IN ACCESS EXCLUSIVE MODE")
         subject = Subject(

@@ -55,6 +55,9 @@ REPAIRED = {
     "ALTER TABLE outbox_leases DROP COLUMN lost_by": (
         f"table `outbox_leases` has no column `lost_by`. {UPGRADE} adds it."
     ),
+    "ALTER TABLE outbox_workers DROP COLUMN draining": (
+        f"table `outbox_workers` has no column `draining`. {UPGRADE} adds it."
+    ),
     "DROP INDEX ix_outbox_ready": (
         f"index `ix_outbox_ready` of table `outbox` is missing. {UPGRADE} creates it."
     ),

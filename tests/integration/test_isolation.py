@@ -54,7 +54,7 @@ from tests.support.waiting import eventually
 
 WRITERS = 4
 """How many change an account at once."""
-RENAMES = 5
+RENAMES = 3
 """How often each does so."""
 ACCOUNTS = 4
 TRY_AGAIN = ("40001", "40P01")

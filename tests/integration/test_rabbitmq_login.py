@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pamqp import commands
@@ -42,7 +43,7 @@ class Vault:
         return self.now()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def user(rabbitmq_url: str) -> Iterator[User]:
     with temporary_user(rabbitmq_url) as user:
         user.may(write=".*")
@@ -73,8 +74,9 @@ async def test_a_password_that_changes_is_asked_for_at_the_next_connection(
             await save(engine, NOTED)
             await until(engine, all_delivered)
             assert vault.asked == 1
-            vault.login = (user.name, "rotated")
-            await asyncio.to_thread(user.set_password, "rotated")
+            rotated = f"rotated_{uuid4().hex}"
+            vault.login = (user.name, rotated)
+            await asyncio.to_thread(user.set_password, rotated)
             proxy.suffer(How.RST)
             await save(engine, UntypedEvent(event_type="noted", payload={}))
             await until(engine, all_delivered)

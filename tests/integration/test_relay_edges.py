@@ -154,24 +154,31 @@ async def published(sessions: Sessions) -> None:
     await eventually(so)
 
 
-async def time_left(engine: AsyncEngine) -> timedelta | None:
+async def time_left(engine: AsyncEngine, until: str = "leased_until") -> timedelta | None:
     """Tell how long the leases that somebody holds will last at least, without a shift."""
-    held = text("SELECT min(leased_until - now()) FROM outbox_leases WHERE worker IS NOT NULL")
+    table = "outbox_leases" if until == "leased_until" else "outbox_workers"
+    held = text(f"SELECT min({until} - now()) FROM {table} WHERE worker IS NOT NULL")
     async with engine.connect() as connection:
         left: timedelta | None = await connection.scalar(held)
         return left
 
 
 async def outlast_leases(engine: AsyncEngine, clock: FakeClock) -> None:
-    """Let the time of three leases pass, in steps that leave their holder the time to renew."""
+    """Let the time of three leases pass, in steps that leave their holder the time to renew.
+
+    And every relay the time to poll: a poll with the time of two steps ago would find leases that
+    are longer than a lease is, and take them.
+    """
 
     async def renewed() -> bool:
-        left = await time_left(engine)
-        return left is not None and left - clock.shift() > 0.8 * LEASE
+        leases, presence = await time_left(engine), await time_left(engine, "seen_until")
+        assert presence is not None
+        is_leased = leases is not None and leases - clock.shift() > 0.8 * LEASE
+        return is_leased and presence > clock.shift()
 
     for _ in range(9):
         clock.advance(LEASE / 3)
-        await eventually(renewed)
+        await eventually(renewed, "the leases are renewed, and every relay has polled")
 
 
 async def crashes(engine: AsyncEngine) -> int:

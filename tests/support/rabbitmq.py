@@ -1,5 +1,6 @@
 """A RabbitMQ virtual host that lives as long as one test session; users that live shorter."""
 
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -34,13 +35,18 @@ class User:
     def __init__(self, vhost_url: str, administration: "ManagementApi | Rabbitmqctl") -> None:
         self.name = f"user_{uuid4().hex[:12]}"
         self.password = f"secret_{uuid4().hex}"
-        self._vhost = URL(vhost_url).path.removeprefix("/")
-        self.url = str(URL(vhost_url).with_user(self.name).with_password(self.password))
+        self._vhost_url = URL(vhost_url)
+        self._vhost = self._vhost_url.path.removeprefix("/")
         self._administration = administration
+
+    @property
+    def url(self) -> str:
+        return str(self._vhost_url.with_user(self.name).with_password(self.password))
 
     def set_password(self, password: str) -> None:
         """Change the password; connections that are open stay so."""
         self._administration.change_password(self.name, password)
+        self.password = password
 
     def may(self, *, configure: str = "", write: str = "", read: str = "") -> None:
         """Allow what is named by these patterns, and nothing else."""
@@ -119,8 +125,13 @@ class Rabbitmqctl:
         return shutil.which("rabbitmqctl") is not None
 
     def create(self, vhost: str) -> None:
-        self._run("add_vhost", vhost)
-        self._run("set_permissions", "-p", vhost, self._user, ".*", ".*", ".*")
+        everything = {"configure": ".*", "write": ".*", "read": ".*"}
+        definitions = {
+            "vhosts": [{"name": vhost}],
+            "permissions": [{"user": self._user, "vhost": vhost, **everything}],
+        }
+        # In one command: each takes a second of CPU time to start.
+        self._run("import_definitions", "--format", "json", given=json.dumps(definitions))
 
     def delete(self, vhost: str) -> None:
         self._run("delete_vhost", vhost)
@@ -144,9 +155,11 @@ class Rabbitmqctl:
     def permit_topics(self, vhost: str, user: str, exchange: str, write: str) -> None:
         self._run("set_topic_permissions", "-p", vhost, user, exchange, write, ".*")
 
-    def _run(self, *words: str) -> str:
+    def _run(self, *words: str, given: str = "") -> str:
         command = ["rabbitmqctl", "--quiet", *words]
-        done = subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
+        done = subprocess.run(
+            command, check=True, capture_output=True, input=given.encode(), timeout=PATIENCE
+        )
         return done.stdout.decode()
 
 

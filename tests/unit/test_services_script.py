@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from scripts import services
-from scripts.servers import Found, PostgreSQL, RabbitMQ, Unavailable, masked
+from scripts.servers import CHROMIUM, Found, PostgreSQL, Program, RabbitMQ, Unavailable, masked
 
 FREE_PORT = 1  # reserved, and nothing listens there
 
@@ -33,6 +33,7 @@ class FakeServer(PostgreSQL):
 def _bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POSTROOM_TEST_POSTGRES_URL", raising=False)
     monkeypatch.delenv("POSTROOM_TEST_RABBITMQ_URL", raising=False)
+    monkeypatch.delenv("POSTROOM_TEST_CHROMIUM", raising=False)
     monkeypatch.setenv("PATH", "")
 
 
@@ -87,14 +88,45 @@ def test_a_url_from_the_environment_that_does_not_answer_is_not_replaced(
 
 def test_a_program_that_is_there_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
-    assert services.provide_program(os.path.basename(sys.executable)) == "was installed"
+    assert services.provide_program(Program(os.path.basename(sys.executable))) == "was installed"
 
 
 def test_one_line_says_what_to_do_about_a_program_that_cannot_be_installed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert services.provide_program("no-such-program") == "missing"
+    assert services.provide_program(Program("no-such-program")) == "missing"
     assert capsys.readouterr().err == (
         "services: no no-such-program here, the tests that need it will fail:"
         " install no-such-program\n"
+    )
+
+
+def test_a_program_is_found_by_any_of_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
+    python = os.path.basename(sys.executable)
+    assert Program("no-such-program", other_names=(python,)).find() == sys.executable
+
+
+def test_the_environment_names_the_chromium_to_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSTROOM_TEST_CHROMIUM", sys.executable)
+    assert CHROMIUM.find() == sys.executable
+
+
+def test_a_chromium_from_the_environment_that_is_not_there_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+    monkeypatch.setenv("POSTROOM_TEST_CHROMIUM", "/no/such/chromium")
+    assert services.provide_program(CHROMIUM) == "missing"
+    assert capsys.readouterr().err == (
+        "services: no chromium-headless-shell at /no/such/chromium,"
+        " the tests that need it will fail: set POSTROOM_TEST_CHROMIUM\n"
+    )
+
+
+def test_one_line_says_what_to_do_without_a_chromium(capsys: pytest.CaptureFixture[str]) -> None:
+    assert services.provide_program(CHROMIUM) == "missing"
+    assert capsys.readouterr().err == (
+        "services: no chromium-headless-shell here, the tests that need it will fail:"
+        " install chromium-headless-shell or set POSTROOM_TEST_CHROMIUM\n"
     )

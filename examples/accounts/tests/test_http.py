@@ -11,6 +11,7 @@ from argon2 import PasswordHasher
 
 from examples.accounts.tests.database import Database
 from examples.accounts.tests.people import PASSWORD, new_email, sign_up, sign_up_body
+from tests.support.page import files_of_page
 from tests.support.server import Server
 
 JSON = {"Content-Type": "application/json"}
@@ -106,6 +107,15 @@ async def test_what_is_not_there_is_not_found(client: httpx.AsyncClient, what: s
     assert answer.status_code == 404
     assert str(unknown) in answer.json()["detail"]
     assert (await client.get(f"/{what}/%00")).status_code == 422
+
+
+async def test_swagger_ui_needs_no_other_host(client: httpx.AsyncClient) -> None:
+    assert await files_of_page(client, "/docs") == {
+        "/openapi.json",
+        "/static-offline-docs/favicon.png",
+        "/static-offline-docs/swagger-ui-bundle.js",
+        "/static-offline-docs/swagger-ui.css",
+    }
 
 
 async def test_the_relay_is_well(client: httpx.AsyncClient) -> None:

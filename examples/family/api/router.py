@@ -1,6 +1,7 @@
 """Serves the schema at `/graphql`, with GraphiQL for browsers."""
 
 from json import JSONDecodeError
+from pathlib import Path
 from typing import Annotated
 
 from dishka import AsyncContainer
@@ -10,9 +11,12 @@ from strawberry.fastapi import GraphQLRouter
 from examples.family.api.context import Context, CurrentUser
 from examples.family.api.schema import schema
 
+GRAPHIQL = Path(__file__).with_name("graphiql")
+"""The page and the files that it loads; strawberry's own loads them from another host."""
+
 
 class Router(GraphQLRouter[Context, None]):
-    """Answers 400 to a body that is no JSON object, whatever it is instead."""
+    """Answers 400 to a body that is no JSON object, and GraphiQL to browsers."""
 
     def decode_json(self, data: str | bytes) -> object:
         try:
@@ -22,6 +26,10 @@ class Router(GraphQLRouter[Context, None]):
         if not isinstance(document, dict):
             raise JSONDecodeError("no object", "", 0)
         return document
+
+    @property
+    def graphql_ide_html(self) -> str:
+        return GRAPHIQL.joinpath("index.html").read_text(encoding="utf-8")
 
 
 def graphql_router(container: AsyncContainer) -> Router:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from examples.messaging.tests.account import SOON, Account, new_id
+from tests.support.page import files_of_page
 
 PATHS = ["/group-messages", "/scheduled-messages", "/channels", "/templates", "/contact-groups"]
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
@@ -132,6 +133,15 @@ async def test_a_list_is_asked_for_in_numbers_that_there_are(account: Account, q
 async def test_what_is_no_body_at_all_is_refused(account: Account, body: bytes) -> None:
     answer = await account.ask("POST", "/group-messages", content=body)
     assert answer.status_code in (400, 422), answer.text
+
+
+async def test_swagger_ui_needs_no_other_host(account: Account) -> None:
+    assert await files_of_page(account.client, "/docs") == {
+        "/openapi.json",
+        "/static-offline-docs/favicon.png",
+        "/static-offline-docs/swagger-ui-bundle.js",
+        "/static-offline-docs/swagger-ui.css",
+    }
 
 
 def ascii_json(body: object) -> str:

@@ -4,14 +4,17 @@ from typing import Annotated, Final
 
 import typer
 
-from postroom.cli import events, keys, records, run, status, tail, workers
+from postroom.cli import events, keys, records, run, status, tail
 from postroom.cli.changes import discard, replay, retry, skip
+from postroom.cli.console import console
 from postroom.cli.doctor import doctor
+from postroom.cli.draining import drain, resume_worker
 from postroom.cli.failures import failures
 from postroom.cli.keeping import audit, purge
 from postroom.cli.pausing import pause, resume
 from postroom.cli.reporting import Commands, Invocation
 from postroom.cli.schema import schema
+from postroom.cli.workers import workers
 
 LOOK: Final = "See what waits, and why"
 CHANGE: Final = "Change what waits"
@@ -59,9 +62,12 @@ app.command("show", rich_help_panel=LOOK)(records.show)
 app.command("why", rich_help_panel=LOOK)(keys.why)
 app.add_typer(failures, rich_help_panel=LOOK)
 app.command("blocked", rich_help_panel=LOOK)(keys.blocked)
-app.command("workers", rich_help_panel=LOOK)(workers.workers)
+app.add_typer(workers, rich_help_panel=LOOK)
+workers.command("drain")(drain)
+workers.command("resume")(resume_worker)
 app.command("events", rich_help_panel=LOOK)(events.events)
 app.command("tail", rich_help_panel=LOOK)(tail.tail)
+app.command("console", rich_help_panel=LOOK)(console)
 app.command("doctor", rich_help_panel=CHECK)(doctor)
 app.add_typer(schema, rich_help_panel=CHECK)
 app.command("audit", rich_help_panel=LOOK)(audit)

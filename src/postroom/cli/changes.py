@@ -1,11 +1,11 @@
 """`postroom retry`, `skip`, `discard` and `replay`: what an operator decides about records."""
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from postroom.cli import output
-from postroom.cli.choosing import Action, Chosen, choose
+from postroom.cli.choosing import choose
 from postroom.cli.command import command
 from postroom.cli.connecting import Connected, connected
 from postroom.cli.consent import Consent, progress_bar
@@ -15,42 +15,16 @@ from postroom.cli.options import AsJson, Connection
 from postroom.cli.output import Cell
 from postroom.cli.selection import WHICH, Selection
 
-UNDELIVERED: Final = ("failed", "ready", "waiting", "parked", "paused")
-RETRY: Final = Action(
-    verb="retry",
-    changes=("failed", "waiting"),
-    chooses=("failed",),
-    order="Order holds: later records of a key wait until these are delivered.",
-    done="Retried",
-    see="postroom status",
-)
-SKIP: Final = Action(
-    verb="skip",
-    changes=("failed",),
-    chooses=("failed",),
-    order="Later records of a key go on without these; one that is retried later comes late.",
-    done="Skipped",
-    see="postroom blocked",
-)
-DISCARD: Final = Action(
-    verb="discard",
-    changes=UNDELIVERED,
-    chooses=("failed",),
-    order="These are deleted for good; later records of a key go on without them.",
-    done="Discarded",
-    see="postroom status",
-)
-REPLAY: Final = Action(
-    verb="replay",
-    changes=("published",),
-    chooses=("published",),
-    order=(
-        "These are delivered a second time, in their order per key, with the header"
-        " postroom-replay; newer records do not wait for them."
-    ),
-    done="Replayed",
-    see="postroom list --state pending",
-)
+if TYPE_CHECKING:
+    from postroom.actions import Action, Chosen
+
+SEE: Final = {
+    "retry": "postroom status",
+    "skip": "postroom blocked",
+    "discard": "postroom status",
+    "replay": "postroom list --state pending",
+}
+"""The command that shows the effect of an action."""
 
 Records = Annotated[
     list[str] | None,
@@ -87,7 +61,7 @@ async def retry(
       postroom retry --group 1
       postroom retry --type 'order.*' --error 'card expired' --yes
     """
-    return await _change(RETRY, connection, selection, consent, records, group, json)
+    return await _change("retry", connection, selection, consent, records, group, json)
 
 
 @command
@@ -105,7 +79,7 @@ async def skip(
       postroom skip 1234
       postroom skip --key order/7
     """
-    return await _change(SKIP, connection, selection, consent, records, group, json)
+    return await _change("skip", connection, selection, consent, records, group, json)
 
 
 @command
@@ -126,7 +100,7 @@ async def discard(
       postroom discard --group 2 --dry-run
       postroom discard --state pending --type test.pinged
     """
-    return await _change(DISCARD, connection, selection, consent, records, group, json)
+    return await _change("discard", connection, selection, consent, records, group, json)
 
 
 @command
@@ -143,7 +117,7 @@ async def replay(
       postroom replay 1234
       postroom replay --type order.paid --since 2026-01-31T12:00
     """
-    return await _change(REPLAY, connection, selection, consent, records, None, json)
+    return await _change("replay", connection, selection, consent, records, None, json)
 
 
 @failures.command("retry")
@@ -157,7 +131,7 @@ async def retry_group(
       postroom failures retry 1
       postroom failures retry 1 --dry-run
     """
-    return await _change(RETRY, connection, Selection(), consent, None, group, json)
+    return await _change("retry", connection, Selection(), consent, None, group, json)
 
 
 @failures.command("discard")
@@ -171,11 +145,11 @@ async def discard_group(
       postroom failures discard 2
       postroom failures discard 2 --dry-run
     """
-    return await _change(DISCARD, connection, Selection(), consent, None, group, json)
+    return await _change("discard", connection, Selection(), consent, None, group, json)
 
 
 async def _change(
-    action: Action,
+    verb: str,
     connection: Connection,
     selection: Selection,
     consent: Consent,
@@ -184,6 +158,9 @@ async def _change(
     json: bool,
 ) -> int:
     """Show what would be changed, ask, change it, and say what was done."""
+    from postroom.actions import ACTIONS
+
+    action = ACTIONS[verb]
     async with connected(connection, change=not consent.dry_run) as found:
         chosen = await choose(found.inspector, action, records or (), selection, group)
         if not json:
@@ -194,14 +171,14 @@ async def _change(
         output.print_json(_document(action, chosen, changed, consent))
     elif wanted:
         output.print_line(Cell(f"{action.done} {_records(changed)}.", "good"))
-        output.print_line(f"To see the effect: {action.see}")
+        output.print_line(f"To see the effect: {SEE[verb]}")
     elif chosen.ids:
         output.print_line("Nothing was changed.")
     is_refused = bool(chosen.ids) and not wanted and not consent.dry_run
     return Exit.PROBLEM if is_refused else Exit.OK
 
 
-def _preview(action: Action, chosen: Chosen) -> None:
+def _preview(action: "Action", chosen: "Chosen") -> None:
     if not chosen.ids:
         output.print_line(f"No record to {action.verb}.")
         return
@@ -209,14 +186,8 @@ def _preview(action: Action, chosen: Chosen) -> None:
     output.print_line(action.order)
 
 
-async def _apply(action: Action, found: Connected, chosen: Chosen) -> int:
-    operations = found.operations
-    change = {
-        "retry": operations.retry,
-        "skip": operations.skip,
-        "discard": operations.discard,
-        "replay": operations.replay,
-    }[action.verb]
+async def _apply(action: "Action", found: Connected, chosen: "Chosen") -> int:
+    change = action.of(found.operations)
     with progress_bar(action.verb, len(chosen.ids)) as progress:
         return await change(chosen.ids, chosen_by=chosen.chosen_by, progress=progress)
 
@@ -227,7 +198,9 @@ def _records(count: int) -> str:
     return counted(count, "record")
 
 
-def _document(action: Action, chosen: Chosen, changed: int, consent: Consent) -> dict[str, object]:
+def _document(
+    action: "Action", chosen: "Chosen", changed: int, consent: Consent
+) -> dict[str, object]:
     return {
         "action": action.verb,
         "dry_run": consent.dry_run,

@@ -64,11 +64,9 @@ async def connected(connection: Connection, *, change: bool = False) -> AsyncIte
     if change and connection.read_only:
         raise CommandError(READ_ONLY)
     outbox, engine, relay = await _found(connection)
-    from postroom.cli.database import place
-    from postroom.database.database import translated
+    from postroom.database.naming import place_of
 
-    table = translated(engine, outbox.tables.records).fullname
-    where = f"table `{table}` of {place(engine.url)}"
+    where = place_of(outbox.tables.records, engine)
     try:
         yield Connected(outbox=outbox, engine=engine, relay=relay, place=where)
     except BrokenPipeError:  # of the command's own output: `postroom status --watch | head`
@@ -123,8 +121,8 @@ async def _explained(
         bad_database,
         bad_schema,
         is_database_unusable,
-        is_table_missing,
     )
+    from postroom.database.errors import is_table_missing
     from postroom.errors import InspectionTimeoutError, RecordNotFoundError, SchemaError
     from postroom.tables.check import check_schema
 

@@ -9,14 +9,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from postroom.cli.errors import CommandError, Exit, missing_extra
 from postroom.cli.options import Connection, WorkerSettings
 from postroom.database.errors import database_outage, sql_state
+from postroom.database.naming import database_name
 from postroom.errors import SchemaError, error_text
 from postroom.outbox import Outbox
 
 INSUFFICIENT_PRIVILEGE = "42501"
-UNDEFINED = ("42P01", "42703", "3F000")
-"""PostgreSQL's states for a table, a column and a schema that are not there."""
-NO_SUCH = ("no such table", "no such column")
-"""How SQLite says so."""
 DRIVERS = {
     "postgres": "postgresql+asyncpg",
     "postgresql": "postgresql+asyncpg",
@@ -84,7 +81,9 @@ def bad_database(error: BaseException, url: URL) -> CommandError:
     remedy = "Check the URL, the user and the password."
     if _is_denied(error):
         remedy = "Grant the user SELECT, INSERT, UPDATE and DELETE on the outbox tables."
-    return CommandError(f"cannot use {place(url)}: {error_text(error)}. {remedy}", Exit.DATABASE)
+    return CommandError(
+        f"cannot use {database_name(url)}: {error_text(error)}. {remedy}", Exit.DATABASE
+    )
 
 
 def is_database_unusable(error: BaseException) -> bool:
@@ -94,19 +93,5 @@ def is_database_unusable(error: BaseException) -> bool:
     return unknown_option or no_name or _is_denied(error) or database_outage(error)
 
 
-def is_table_missing(error: BaseException) -> bool:
-    """Tell whether a statement names a table or a column that is not there."""
-    return sql_state(error) in UNDEFINED or error_text(error).startswith(NO_SUCH)
-
-
 def _is_denied(error: BaseException) -> bool:
     return sql_state(error) == INSUFFICIENT_PRIVILEGE
-
-
-def place(url: URL) -> str:
-    """Name a database, without its password."""
-    if url.host is None:
-        return f"database `{url.database}`" if url.database else "the database in memory"
-    port = f":{url.port}" if url.port else ""
-    host = url.host.rpartition("@")[2]  # an @ in a password has to be written as %40
-    return f"database `{url.database or url.username}` at {host}{port}"

@@ -73,7 +73,7 @@ async def doctor(
                 place=found.place,
                 relay=found.relay,
                 relay_name=connection.relay if found.relay is not None else None,
-                publisher=_publisher(found, broker, exchange),
+                publisher=publisher_of(found, broker, exchange),
                 transaction_limit=transaction_limit,
             ),
             quiet=json,
@@ -86,7 +86,7 @@ async def doctor(
     return Exit.PROBLEM if problems else Exit.OK
 
 
-def _publisher(found: Connected, broker: str | None, exchange: str) -> "Publisher | None":
+def publisher_of(found: Connected, broker: str | None, exchange: str) -> "Publisher | None":
     """Return the relay's publisher, or one for the broker that was named."""
     from postroom.errors import ConfigurationError
 

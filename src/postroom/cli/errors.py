@@ -45,6 +45,10 @@ EXTRAS = {
     "fastapi": "fastapi",
     "alembic": "alembic",
     "pydantic": "pydantic",
+    "starlette": "console",
+    "jinja2": "console",
+    "markupsafe": "console",
+    "uvicorn": "console",
 }
 
 

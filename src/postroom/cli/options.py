@@ -21,11 +21,19 @@ RELAY_HELP: Final = "A relay in your code, or a function that makes one: app.out
 
 
 def setting(
-    variable: str, read: Callable[[Any], Any], shown: str, text: str, panel: str = CONNECTION
+    variable: str,
+    read: Callable[[Any], Any],
+    shown: str,
+    text: str,
+    panel: str = CONNECTION,
+    *names: str,
 ) -> Any:
-    """Describe an option that the environment and a file set, too."""
+    """Describe an option that the environment and a file set, too.
+
+    It is named after its field, as it is in a file, unless `names` say otherwise.
+    """
     return typer.Option(
-        envvar=variable, parser=read, metavar=shown, help=text, rich_help_panel=panel
+        *names, envvar=variable, parser=read, metavar=shown, help=text, rich_help_panel=panel
     )
 
 

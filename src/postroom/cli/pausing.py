@@ -39,7 +39,10 @@ KeyOption = Annotated[
 Reason = Annotated[
     str | None,
     typer.Option(
-        parser=values.text, metavar="TEXT", help="Why, for the others.", rich_help_panel=CHANGE
+        parser=values.text,
+        metavar="TEXT",
+        help="Reason, shown to other operators.",
+        rich_help_panel=CHANGE,
     ),
 ]
 
@@ -72,7 +75,7 @@ async def pause(
         if wanted:
             wanted = await found.operations.pause(event_type=event_type, key=parsed, reason=reason)
     done = f"Paused {name}." if wanted else None
-    return _end("pause", name, done, consent, json=json, is_so_already=known is not None)
+    return end_change("pause", name, done, consent, json=json, is_so_already=known is not None)
 
 
 @command
@@ -99,7 +102,7 @@ async def resume(
         if wanted:
             wanted = await found.operations.resume(event_type=event_type, key=parsed)
     done = f"Resumed {name}." if wanted else None
-    return _end("resume", name, done, consent, json=json, is_so_already=known is None)
+    return end_change("resume", name, done, consent, json=json, is_so_already=known is None)
 
 
 def _scope(event_type: str | None, key: str | None) -> "tuple[Key | None, str, str]":
@@ -142,8 +145,15 @@ def _since(pause: "Pause") -> str:
     return f"{output.age(pause.paused_at)} ago by {pause.operator} on {pause.host}{why}"
 
 
-def _end(
-    action: str, name: str, done: str | None, consent: Consent, *, json: bool, is_so_already: bool
+def end_change(
+    action: str,
+    name: str,
+    done: str | None,
+    consent: Consent,
+    *,
+    json: bool,
+    is_so_already: bool,
+    see: str = "postroom status",
 ) -> int:
     """Say what was done, and return the exit code: 1 if the answer was no."""
     if json:
@@ -152,7 +162,7 @@ def _end(
         )
     elif done:
         output.print_line(Cell(done, "good"))
-        output.print_line("To see the effect: postroom status")
+        output.print_line(f"To see the effect: {see}")
     elif not is_so_already:
         output.print_line("Nothing was changed.")
     return Exit.OK if done or is_so_already or consent.dry_run else Exit.PROBLEM

@@ -1,7 +1,7 @@
 """The options that select records, for `list` and for the commands that change many."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -21,15 +21,6 @@ def state(value: Any) -> str:
     if value not in STATES:
         raise BadValue(value, f"one of {', '.join(STATES)}")
     return str(value)
-
-
-def moment(value: Any) -> datetime:
-    """Read a time in ISO 8601; one without a zone is UTC."""
-    try:
-        read = datetime.fromisoformat(str(value))
-    except ValueError:
-        raise BadValue(value, "a time like 2026-01-31, or 2026-01-31T12:00:00Z") from None
-    return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
 def _which(read: Any, shown: str, text: str, *names: str) -> Any:
@@ -61,9 +52,11 @@ class Selection:
         timedelta | None, _which(values.duration, "AGE", "Created since then: 30s, 15m, 2h, 7d")
     ] = None
     since: Annotated[
-        datetime | None, _which(moment, "TIME", "Created then or later: 2026-01-31T12:00")
+        datetime | None, _which(values.moment, "TIME", "Created then or later: 2026-01-31T12:00")
     ] = None
-    until: Annotated[datetime | None, _which(moment, "TIME", "Created before that time.")] = None
+    until: Annotated[
+        datetime | None, _which(values.moment, "TIME", "Created before that time.")
+    ] = None
     given: frozenset[str] = frozenset()
 
     def filter(self) -> "RecordFilter":

@@ -14,7 +14,7 @@ from postroom.cli.options import AsJson, Connection
 from postroom.cli.output import Cell
 
 if TYPE_CHECKING:
-    from postroom.inspection import Overview, Worker
+    from postroom.inspection import Overview
 
 CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 TYPES_SHOWN = 15
@@ -122,33 +122,18 @@ def _workers(overview: "Overview") -> Cell:
         return Cell("none", "warn" if overview.pending else "quiet")
     states = [str(each.state) for each in overview.workers]
     counts = ", ".join(f"{states.count(each)} {each}" for each in dict.fromkeys(states))
-    return Cell(f"{len(alive)} ({counts})", "good" if len(alive) == len(states) else "bad")
+    taking = sum(each.takes_records for each in overview.workers)
+    style = "good" if taking == len(states) else "warn" if len(alive) == len(states) else "bad"
+    return Cell(f"{len(alive)} ({counts})", style)
 
 
 def _publisher(overview: "Overview") -> Cell:
     """Say what the workers report about where they deliver to."""
-    alive = [each for each in overview.workers if each.is_alive and each.report is not None]
-    if not alive:
+    states = overview.publishers
+    if not states:
         return Cell("unknown: no worker reports about it", "quiet")
-    states = dict.fromkeys(state for each in alive for state in [_reported(each)])
-    style = "good" if all(each.endswith(": ok") for each in states) else "bad"
-    return Cell("; ".join(states), style)
-
-
-def _reported(worker: "Worker") -> str:
-    from postroom.inspection import counted, duration
-
-    report = worker.report
-    if report is None:
-        return "unknown"
-    name = report.publisher or "publisher"
-    if report.publisher_outage is not None:
-        outage = report.publisher_outage
-        since = duration(report.reported_at - outage.since)
-        return f"{name}: unavailable for {since}: {outage.reason}"
-    if report.waiting_routes:
-        return f"{name}: {counted(len(report.waiting_routes), 'route')} cannot be used"
-    return f"{name}: ok"
+    style = "good" if all(each.is_ok for each in states) else "bad"
+    return Cell("; ".join(map(str, states)), style)
 
 
 def _pause(pause: Any) -> str:

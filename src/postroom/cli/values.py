@@ -1,15 +1,15 @@
 """Reads the values of options, whether given as text or, in a file, as TOML's own types."""
 
-import re
-from datetime import timedelta
-from typing import Any, Final
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar
 
 import typer
 
 from postroom.redaction import is_pattern
 
-UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-DURATION: Final = re.compile(rf"(\d+(?:\.\d+)?)\s*([{''.join(UNITS)}])")
+T = TypeVar("T")
+
 FOREVER: Final = "forever"
 SCHEDULES: Final = ("tiers", "backoff", "polls")
 
@@ -114,13 +114,23 @@ def schedule(value: Any) -> str | tuple[float, ...]:
 
 def duration(value: Any) -> timedelta:
     """Read a length of time such as 30s, 15m, 2h, 7d or 1w."""
-    match = DURATION.fullmatch(str(value).strip().lower())
-    if match is None:
-        raise BadValue(value, "a number and a unit, like 30s, 15m, 2h, 7d or 1w")
+    from postroom.inspection.wording import parse_age
+
+    return _parsed(value, parse_age)
+
+
+def moment(value: Any) -> datetime:
+    """Read a time in ISO 8601; one without a zone is UTC."""
+    from postroom.inspection.wording import parse_time
+
+    return _parsed(value, parse_time)
+
+
+def _parsed(value: Any, parse: Callable[[str], T]) -> T:
     try:
-        return timedelta(**{UNITS[match[2]]: float(match[1])})
-    except OverflowError:
-        raise BadValue(value, "a length of time below 1000 years") from None
+        return parse(str(value))
+    except ValueError as error:
+        raise BadValue(value, str(error)) from None
 
 
 def _number(value: Any, form: str, least: float, most: float) -> float:

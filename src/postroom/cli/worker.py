@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from postroom.cli.database import bad_database, bad_schema, is_database_unusable, place
+from postroom.cli.database import bad_database, bad_schema, is_database_unusable
 from postroom.cli.errors import BY_SIGNAL, CommandError, Exit
 from postroom.cli.health import health_server
 from postroom.cli.metrics import metrics_of
 from postroom.cli.options import WorkerSettings
 from postroom.cli.telemetry import instrument
 from postroom.cli.wiring import relay_of
-from postroom.database.database import translated
+from postroom.database.naming import place_of
 from postroom.errors import ConfigurationError, OutageError, SchemaError
 from postroom.publishers.base import Publisher
 from postroom.relay.health import Tally
@@ -132,8 +132,7 @@ async def check(relay: OutboxRelay) -> bool:
 def description(relay: OutboxRelay, *, once: bool) -> str:
     """Say what a worker will do, and to where; nothing that is secret."""
     settings = relay.settings
-    table = translated(relay.engine, relay.outbox.tables.records).fullname
-    where = f"table `{table}` of {place(relay.engine.url)}"
+    where = place_of(relay.outbox.tables.records, relay.engine)
     journey = f"from {where} to {_name(relay.publisher)}"
     if once:
         return f"delivers what may leave now {journey}"

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import typer
+
 from postroom.cli import output
 from postroom.cli.command import command
 from postroom.cli.connecting import connected
@@ -14,11 +16,19 @@ from postroom.cli.output import Cell
 if TYPE_CHECKING:
     from postroom.inspection import Worker
 
-STYLES = {"working": "good", "paused": "warn", "missing": "bad", "gone": "quiet"}
+STYLES = {
+    "working": "good",
+    **dict.fromkeys(("paused", "draining", "drained"), "warn"),
+    "missing": "bad",
+    "gone": "quiet",
+}
+
+workers = typer.Typer(name="workers", invoke_without_command=True)
 
 
+@workers.callback()
 @command
-async def workers(connection: Connection, json: AsJson = False) -> int:
+async def list_workers(connection: Connection, json: AsJson = False) -> int:
     """List the workers: what each holds and delivers, and who has missed its heartbeats.
 
     [bold]Examples[/bold]
@@ -35,27 +45,30 @@ async def workers(connection: Connection, json: AsJson = False) -> int:
 
 
 def _show(workers: "tuple[Worker, ...]") -> None:
+    from postroom.inspection import short_names
+
     if not workers:
         output.print_line(Cell("no worker is running", "warn"))
         return
     now = max(each.last_seen for each in workers)
     columns = ["worker", "state", "seen", "partitions", "in flight", "per min", "version"]
-    rows = [_row(each) for each in workers]
+    names = short_names(workers)
+    rows = [_row(each, name) for each, name in zip(workers, names, strict=True)]
     notes = ["; ".join(_notes(each, now)) for each in workers]
     if not output.on_terminal():
         rows = [[*row, note] for row, note in zip(rows, notes, strict=True)]
         output.print_table([*columns, "notes"], rows)
         return
     output.print_table(columns, rows)  # 80 columns leave no room for the notes
-    for each, note in zip(workers, notes, strict=True):
+    for name, note in zip(names, notes, strict=True):
         if note:
-            output.print_line(Cell(_name(each), "warn"), f": {note}")
+            output.print_line(Cell(name, "warn"), f": {note}")
 
 
-def _row(worker: "Worker") -> list[output.Value]:
+def _row(worker: "Worker", name: str) -> list[output.Value]:
     report = worker.report
     return [
-        _name(worker),
+        name,
         _state(worker),
         f"{output.age(worker.last_seen)} ago",
         len(worker.partitions),
@@ -63,10 +76,6 @@ def _row(worker: "Worker") -> list[output.Value]:
         None if report is None else report.per_minute,
         None if report is None else report.version,
     ]
-
-
-def _name(worker: "Worker") -> str:
-    return worker.name if worker.pid is None else f"{worker.host}:{worker.pid}"
 
 
 def _state(worker: "Worker") -> output.Value:
@@ -82,6 +91,8 @@ def _notes(worker: "Worker", now: datetime) -> Iterator[str]:
         lease = worker.lease_until
         until = "" if lease is None else f"; others take over at {output.at(lease)}"
         yield f"missed its heartbeats since {output.at(worker.last_seen)}{until}"
+    if worker.draining:
+        yield "an operator has it take no records, until: postroom workers resume"
     report = worker.report
     if report is None:
         return

@@ -21,6 +21,10 @@ STATES: Final = CONFLICTS | {
     "25P03": "the server ended a transaction of ours that was idle for too long",
     "57014": "a statement took too long",
 }
+UNDEFINED: Final = ("42P01", "42703", "3F000")
+"""PostgreSQL's states for a table, a column and a schema that are not there."""
+NO_SUCH: Final = ("no such table", "no such column")
+"""How SQLite says so."""
 POOLER_STATES: Final = ("42P05", "26000")
 POOLER_REMEDY: Final = (
     "PgBouncer mixes up prepared statements. Use create_async_engine(url, connect_args={"
@@ -54,6 +58,11 @@ def database_outage(error: BaseException) -> bool:
 def is_conflict(error: BaseException) -> bool:
     """Return whether a transaction failed only because of another one: a lock or a deadlock."""
     return sql_state(error) in CONFLICTS
+
+
+def is_table_missing(error: BaseException) -> bool:
+    """Return whether a statement names a table or a column that is not there."""
+    return sql_state(error) in UNDEFINED or error_text(error).startswith(NO_SUCH)
 
 
 def sql_state(error: BaseException) -> str:

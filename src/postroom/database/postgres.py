@@ -114,6 +114,10 @@ class PostgresDialect:
         """Return the seconds from one moment to another."""
         return f"extract(epoch FROM {later} - {earlier})"
 
+    def whole(self, number: str) -> str:
+        """Return a number above 0 without its fraction."""
+        return f"CAST(floor({number}) AS integer)"
+
     def text(self, column: str) -> str:
         """Return a column as text, whatever it holds."""
         return f"CAST({column} AS text)"

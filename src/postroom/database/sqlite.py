@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -72,6 +72,9 @@ class SQLiteDialect:
 
     def seconds_between(self, earlier: str, later: str) -> str:
         return f"(julianday({later}) - julianday({earlier})) * 86400"
+
+    def whole(self, number: str) -> str:
+        return f"CAST({number} AS integer)"
 
     def text(self, column: str) -> str:
         # Bytes, which no column is meant to hold, need not be text.
@@ -149,7 +152,8 @@ async def _interrupted_after(
     try:
         yield
     finally:
-        await driver.set_progress_handler(None, 0)
+        with suppress(ValueError):  # SQLAlchemy closes the connection of a cancelled statement
+            await driver.set_progress_handler(None, 0)
 
 
 async def _in_transaction(connection: AsyncConnection) -> bool:

@@ -17,6 +17,7 @@ from postroom.inspection import (
     key_text,
 )
 from postroom.inspection.leases import LeaseFacts
+from postroom.inspection.workers import drained_workers
 
 PATIENCE: Final = timedelta(minutes=1)
 """How long records may be ready while no worker runs, and a lease be left behind."""
@@ -41,10 +42,14 @@ def judge_records(overview: Overview) -> Iterator[Finding]:
 def judge_workers(overview: Overview, version: str) -> Iterator[Finding]:
     """Judge who delivers. `version`: that of this command."""
     alive = [each for each in overview.workers if each.is_alive]
+    taking = [each for each in alive if each.takes_records]
     if not alive:
-        yield _no_worker(overview)
+        yield _no_worker(overview, "no worker runs", "postroom worker MODULE:RELAY")
+    elif not taking:
+        yield _no_worker(overview, drained_workers(alive), _undrain_command(alive[0]))
     else:
-        yield ok(f"{counted(len(alive), 'worker')}: {', '.join(each.name for each in alive[:10])}")
+        names = ", ".join(each.name for each in taking[:10])
+        yield ok(f"{counted(len(taking), 'worker')}: {names}")
     for each in overview.workers:
         yield from _worker_findings(each, overview)
     versions = {each.report.version for each in alive if each.report is not None} | {version}
@@ -56,13 +61,15 @@ def judge_workers(overview: Overview, version: str) -> Iterator[Finding]:
         )
 
 
-def _no_worker(overview: Overview) -> Finding:
+def _no_worker(overview: Overview, why: str, remedy: str) -> Finding:
     if overview.ready and (overview.oldest_ready or timedelta()) >= PATIENCE:
         waiting = "1 record is" if overview.ready == 1 else f"{overview.ready:,} records are"
-        return problem(
-            f"no worker runs, and {waiting} ready to be delivered", "postroom worker MODULE:RELAY"
-        )
-    return note("no worker runs", "postroom worker MODULE:RELAY")
+        return problem(f"{why}, and {waiting} ready to be delivered", remedy)
+    return note(why, remedy)
+
+
+def _undrain_command(worker: Worker) -> str:
+    return f"postroom workers resume {shlex.quote(worker.name)}"
 
 
 def _worker_findings(worker: Worker, overview: Overview) -> Iterator[Finding]:
@@ -77,6 +84,11 @@ def _worker_findings(worker: Worker, overview: Overview) -> Iterator[Finding]:
         yield note(
             f"worker {worker.name} ended {silent} ago without saying so (killed?); others have"
             " its work, and its row goes after a day"
+        )
+    elif worker.draining:
+        yield note(
+            f"worker {worker.name} is {worker.state}: an operator has it take no records",
+            _undrain_command(worker),
         )
     elif worker.report is not None and worker.report.listener == "down":
         yield problem(

@@ -21,7 +21,7 @@ DELIVER: Final = {
 OPERATE: Final = {
     "records": (READ, "UPDATE", "DELETE"),
     "leases": (READ,),
-    "workers": (READ,),
+    "workers": (READ, "UPDATE"),  # to drain one
     "blocked_keys": (READ, "UPDATE", "DELETE"),
     "attempts": (READ, "DELETE"),
     "pauses": (READ, "INSERT", "DELETE"),
@@ -54,7 +54,7 @@ def judge_privileges(privileges: Privileges) -> Iterator[Finding]:
 
 WORK: Final = {
     "deliver": "do all that a worker does",
-    "operate": "do all that operators' commands do (retry, skip, discard, pause, …)",
+    "operate": "do all that operators' commands do (retry, skip, pause, drain, …)",
     "capture": "save events",
 }
 

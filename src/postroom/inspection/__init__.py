@@ -6,12 +6,22 @@ from postroom.inspection.event_types import EventType
 from postroom.inspection.failures import FailureGroup, Failures
 from postroom.inspection.inspector import Inspector
 from postroom.inspection.keys import BlockedKey, BlockedKeysPage, KeyReport
+from postroom.inspection.latency import Latency
 from postroom.inspection.listing import PENDING, RecordFilter, RecordPage
 from postroom.inspection.overview import Overview, TypeCounts
 from postroom.inspection.pauses import Change, Pause
-from postroom.inspection.records import RecordState, RecordSummary
+from postroom.inspection.publishers import PublisherState
+from postroom.inspection.records import RecordName, RecordState, RecordSummary
 from postroom.inspection.waiting import Wait, WaitReason
-from postroom.inspection.wording import as_json, counted, duration, key_text, parse_key
+from postroom.inspection.wording import (
+    as_json,
+    counted,
+    duration,
+    key_text,
+    parse_age,
+    parse_key,
+    parse_time,
+)
 from postroom.inspection.workers import (
     InFlight,
     Report,
@@ -19,6 +29,8 @@ from postroom.inspection.workers import (
     ReportedRoute,
     Worker,
     WorkerState,
+    drain_effect,
+    short_names,
 )
 
 __all__ = [
@@ -36,10 +48,13 @@ __all__ = [
     "InFlight",
     "Inspector",
     "KeyReport",
+    "Latency",
     "Overview",
     "Pause",
+    "PublisherState",
     "RecordDetail",
     "RecordFilter",
+    "RecordName",
     "RecordPage",
     "RecordState",
     "RecordSummary",
@@ -53,7 +68,11 @@ __all__ = [
     "WorkerState",
     "as_json",
     "counted",
+    "drain_effect",
     "duration",
     "key_text",
+    "parse_age",
     "parse_key",
+    "parse_time",
+    "short_names",
 ]

@@ -79,8 +79,8 @@ class Activity:
             ORDER BY w.position LIMIT {NEWEST}""")
         self._at = text(f"""SELECT {columns} FROM {n.records} w
             WHERE w.position {sql.among("positions")}""")
-        self._attempts = text(f"""SELECT a.id AS attempt, a.position AS attempt_of, a.attempted_at,
-                a.retry_count AS count, a.verdict, a.reason, a.worker, a.seconds, {columns}
+        self._attempts = text(f"""SELECT {columns}, a.id AS attempt, a.attempted_at,
+                a.retry_count AS count, a.verdict, a.reason, a.worker, a.seconds
             FROM (SELECT * FROM {n.attempts} WHERE id > :after ORDER BY id LIMIT {NEWEST}) AS a
             JOIN {n.records} w ON w.position = a.position ORDER BY a.id""")
         self._partitions = as_rows({"partition": number} for number in range(PARTITIONS))

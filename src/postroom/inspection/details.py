@@ -19,7 +19,7 @@ from postroom.inspection.waiting import Surroundings, Wait, wait_of
 from postroom.inspection.workers import Worker, Workers
 from postroom.redaction import mask, redacted
 
-POSITION: Final = re.compile(r"[1-9][0-9]{0,18}")
+POSITION: Final = re.compile(r"[1-9][0-9]{0,17}")
 ID: Final = re.compile(r"[0-9a-f]{1,32}")
 
 
@@ -67,6 +67,8 @@ class Details:
         bounds = sql.rows("bounds", {"low": "uuid", "high": "uuid"})
         within = "r.id >= bounds.low AND r.id <= bounds.high ORDER BY r.id LIMIT 3"
         self._with_id = text(f"SELECT {columns} FROM {sql.each(bounds, n.records, within)}")
+        self._summaries = text(f"""SELECT {summary_columns(sql)} FROM {n.records} w
+            WHERE w.position {sql.among("positions")}""")
         self._attempts = text(f"""SELECT attempted_at, retry_count, verdict, reason, worker, seconds
             FROM {n.attempts} WHERE position = :position ORDER BY id LIMIT 100""")
 
@@ -90,6 +92,20 @@ class Details:
             attempts=tuple(map(_attempt, attempts)),
             wait=wait_of(record, around),
         )
+
+    async def summaries(self, names: Sequence[str]) -> list[RecordSummary]:
+        """Return records by their ids, beginnings of their ids, or positions, without payloads."""
+        given = [name.strip().lower() for name in names]
+        positions = {int(name) for name in given if POSITION.fullmatch(name)}
+        numbers = self._reader.database.sql.numbers(positions)
+        async with self._reader.ask("some records") as run:
+            pauses = await self._changes.pauses(run)
+            rows = await run(self._summaries, positions=numbers)
+            found: dict[str, Sequence[Any]] = {str(row.position): [row] for row in rows}
+            for name in given:
+                if not POSITION.fullmatch(name):
+                    found[name] = await self._find(run, name)
+        return [summary(_only(found.get(name, ()), name), pauses) for name in given]
 
     async def _find(self, run: Run, name: str) -> Sequence[Any]:
         if POSITION.fullmatch(name):

@@ -1,7 +1,8 @@
 """Event types: those that the program knows, and those that only the table has."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import text
@@ -11,7 +12,8 @@ from postroom.events.json_schema import json_schema
 from postroom.events.options import event_version_of
 from postroom.events.registry import EventRegistry
 from postroom.events.upcasters import path_of
-from postroom.inspection.reading import Reader
+from postroom.inspection.reading import Reader, time_of
+from postroom.inspection.records import known_time
 from postroom.inspection.sources import HELD_IN_ORDER, READY
 
 NEWEST: Final = 10_000
@@ -31,6 +33,8 @@ class EventType:
     handlers: tuple[str, ...]
     is_seen: bool
     """Whether the table has such records: of the newest 10,000, or of those not delivered."""
+    per_minute: float
+    """About how many come in, by the newest 10,000 records of all types."""
     schema: dict[str, Any] | None
     """The JSON Schema of the payload; None without a class."""
 
@@ -45,15 +49,33 @@ class EventTypes:
         sources = ("ORDER BY r.position DESC", f"WHERE {READY}", f"WHERE {HELD_IN_ORDER}")
         parts = (f"SELECT * FROM ({some} {each} LIMIT {NEWEST}) AS seen" for each in sources)
         self._seen = text(" UNION ".join(parts))
+        # How many of the newest records are of the last minute, and since when.
+        newest = f"""SELECT {sql.text("r.event_type")} AS event_type,
+                {known_time("r.created_at")} AS created_at
+            FROM {n.records} r ORDER BY r.position DESC LIMIT {NEWEST}"""
+        self._rates = text(f"""SELECT event_type, count(*) AS number, min(created_at) AS first_at
+            FROM ({newest}) AS newest WHERE created_at > {sql.after("-60")} GROUP BY event_type""")
 
     async def read(self) -> tuple[EventType, ...]:
         """Return every event type, in alphabetical order."""
         async with self._reader.ask("the event types") as run:
             seen = {row.event_type for row in await run(self._seen)}
-        return tuple(_event_types(self._reader.outbox.settings.registry, seen))
+            rates = _per_minute(await run(self._rates), await self._reader.now(run))
+        return tuple(_event_types(self._reader.outbox.settings.registry, seen, rates))
 
 
-def _event_types(registry: EventRegistry, seen: set[str]) -> Iterator[EventType]:
+def _per_minute(rows: Sequence[Any], now: datetime) -> dict[str, float]:
+    """Return how many records of each type come in per minute."""
+    counts = {row.event_type: row.number for row in rows}
+    if sum(counts.values()) < NEWEST:  # those are all of the last minute
+        return counts
+    seconds = (now - min(time_of(row.first_at) for row in rows)).total_seconds()
+    return {name: number * 60 / max(0.001, seconds) for name, number in counts.items()}
+
+
+def _event_types(
+    registry: EventRegistry, seen: set[str], rates: Mapping[str, float]
+) -> Iterator[EventType]:
     for name in sorted({*registry.event_types(), *seen}):
         event_class = _class_of(registry, name)
         entries = registry.handler_entries(event_class or name)
@@ -65,6 +87,7 @@ def _event_types(registry: EventRegistry, seen: set[str]) -> Iterator[EventType]
             upcast_versions=tuple(registry.upcast_versions(name)),
             handlers=_unique(entry.name for entry in (*entries, *by_name)),
             is_seen=name in seen,
+            per_minute=rates.get(name, 0.0),
             schema=None if event_class is None else json_schema(event_class),
         )
 

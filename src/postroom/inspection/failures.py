@@ -1,9 +1,11 @@
 """Failures: failed records in groups of one event type and one kind of error."""
 
+import asyncio
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from hashlib import sha256
 from heapq import nsmallest
 from typing import Any, Final, NamedTuple
@@ -13,15 +15,24 @@ from sqlalchemy import text
 from postroom.inspection.listing import RecordPage
 from postroom.inspection.pauses import Changes
 from postroom.inspection.reading import Reader, time_or_none
-from postroom.inspection.records import known_time, summary, summary_columns
+from postroom.inspection.records import (
+    RecordName,
+    known_time,
+    name_columns,
+    record_name,
+    summary,
+    summary_columns,
+)
 from postroom.redaction import mask
 
 MAX_TEXT: Final = 300
 """How many characters of an error decide about its group."""
 LOOKED_AT: Final = 10_000
-"""How many failed records a page of a group looks at."""
+"""How many failed records are read at a time to find those of a group."""
 MAX_GROUPS: Final = 100
 """How many groups are returned."""
+HOURS: Final = 24
+"""How many hours a trend covers."""
 VALUE: Final = re.compile(
     r"""(?<!\w)'[^']*'(?!\w) | "[^"]*" | `[^`]*` | \b[A-Za-z_]*+\d(?:[\w.:+-]*\w)?""", re.VERBOSE
 )
@@ -47,6 +58,8 @@ class FailureGroup:
     count: int
     first_failed_at: datetime | None
     last_failed_at: datetime | None
+    trend: tuple[int, ...]
+    """How many failed in each of the last 24 hours, the latest last."""
     example: int
     """The position of the record that failed last."""
     example_error: str
@@ -72,6 +85,8 @@ class _Group(NamedTuple):
     first: Any
     last: Any
     example: int
+    by_hour: Mapping[int, int]
+    """How many failed so many hours ago; 24 for longer ago."""
 
     def joined(self, other: "_Group") -> "_Group":
         newer = max(self, other, key=lambda each: each.example)
@@ -81,6 +96,10 @@ class _Group(NamedTuple):
             min(self.first, other.first),
             max(self.last, other.last),
             newer.example,
+            {
+                hour: self.by_hour.get(hour, 0) + other.by_hour.get(hour, 0)
+                for hour in {*self.by_hour, *other.by_hour}
+            },
         )
 
 
@@ -97,15 +116,19 @@ class FailureGroups:
                 {error} AS error
             FROM {n.records} r WHERE r.status = 'failed'
             ORDER BY r.position DESC LIMIT {reader.search_limit}"""
-        # Failed records with the same beginning of their error's text.
+        # Failed records with the same beginning of their error's text, by hours since then.
+        age = sql.seconds_between("updated_at", sql.now)
+        hour = (
+            f"CASE WHEN {age} < {HOURS * 3600} THEN {sql.whole(f'{age} / 3600')} ELSE {HOURS} END"
+        )
         self._texts = text(f"""SELECT event_type, error, count(*) AS number,
-                min(updated_at) AS first_at, max(updated_at) AS last_at, max(position) AS example
-            FROM ({failed}) AS failed GROUP BY event_type, error""")
+                min(updated_at) AS first_at, max(updated_at) AS last_at, max(position) AS example,
+                {hour} AS hour
+            FROM ({failed}) AS failed GROUP BY event_type, error, hour""")
         # Some failed records in order; and then those of them that are in the group.
-        self._some = text(f"""SELECT r.position, {sql.text("r.event_type")} AS event_type,
-                {error} AS error FROM {n.records} r
-            WHERE r.status = 'failed' AND r.position > :after ORDER BY r.position
-            LIMIT {LOOKED_AT}""")
+        self._some = text(f"""SELECT {name_columns(sql, "r")}, {error} AS error
+            FROM {n.records} r WHERE r.status = 'failed' AND r.position > :after
+            ORDER BY r.position LIMIT {LOOKED_AT}""")
         self._records = text(f"""SELECT {summary_columns(sql)} FROM {n.records} w
             WHERE w.position {sql.among("positions")} ORDER BY w.position""")
 
@@ -113,7 +136,7 @@ class FailureGroups:
         """Return every group."""
         async with self._reader.ask("the failures") as run:
             rows = await run(self._texts)
-        groups = _grouped(rows)
+        groups = await asyncio.to_thread(_grouped, rows)  # many errors take long to compare
         total = sum(each.count_ for each in groups.values())
         largest = nsmallest(MAX_GROUPS, groups.items(), key=lambda each: (-each[1].count_, each[0]))
         return Failures(
@@ -128,7 +151,7 @@ class FailureGroups:
         async with self._reader.ask("the records of a group of failures") as run:
             pauses = await self._changes.pauses(run)
             rows = await run(self._some, after=cursor or 0)
-            found = [position for position, *kind in rows if _id_of(*kind) == group]
+            found = [row.position for row in rows if _group_of(row) == group]
             positions = self._reader.database.sql.numbers(found[:limit])
             records = await run(self._records, positions=positions)
         page = tuple(summary(row, pauses) for row in records)
@@ -137,7 +160,19 @@ class FailureGroups:
         more = rows[-1].position if len(rows) == LOOKED_AT else None
         return RecordPage(records=page, cursor=more, searched_to=more)
 
+    async def names_of(self, group: str) -> list[RecordName]:
+        """Return the names of all records of a group by its id, the oldest first."""
+        names: list[RecordName] = []
+        after: int | None = 0
+        while after is not None:
+            async with self._reader.ask("the records of a group of failures") as run:
+                rows = await run(self._some, after=after)
+            names += (record_name(row) for row in rows if _group_of(row) == group)
+            after = rows[-1].position if len(rows) == LOOKED_AT else None
+        return names
 
+
+@lru_cache(maxsize=20_000)  # the same texts are asked about again and again
 def normalised(error: str) -> str:
     """Replace what differs from record to record: ids, times, numbers, quoted text."""
     return VALUE.sub(_kind, error.strip().partition("\n")[0])
@@ -156,14 +191,15 @@ def group_id(event_type: str, error: str) -> str:
     return sha256(f"{event_type}\0{error}".encode()).hexdigest()[:12]
 
 
-def _id_of(event_type: str, error: str) -> str:
-    return group_id(event_type, normalised(error))
+def _group_of(row: Any) -> str:
+    return group_id(row.event_type, normalised(row.error))
 
 
 def _grouped(rows: Iterable[Any]) -> dict[tuple[str, str], _Group]:
     groups: dict[tuple[str, str], _Group] = {}
-    for event_type, error, *counted in rows:
-        name, group = (event_type, normalised(error)), _Group(error, *counted)
+    for event_type, error, count, first, last, example, hour in rows:
+        name = event_type, normalised(error)
+        group = _Group(error, count, first, last, example, {max(0, hour): count})
         if name in groups:
             group = groups[name].joined(group)
         groups[name] = group
@@ -180,6 +216,7 @@ def _numbered(groups: Iterable[tuple[tuple[str, str], _Group]]) -> Iterator[Fail
             count=group.count_,
             first_failed_at=time_or_none(group.first),
             last_failed_at=time_or_none(group.last),
+            trend=tuple(group.by_hour.get(hour, 0) for hour in reversed(range(HOURS))),
             example=group.example,
             example_error=mask(group.error),
         )

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from postroom.inspection.wording import counted, duration
-from postroom.inspection.workers import Worker, WorkerState
+from postroom.inspection.workers import Worker, WorkerState, drained_workers
 
 PATIENCE: Final = timedelta(minutes=1)
 """How long records may be ready without a worker, and a key blocked, before that is a problem."""
@@ -28,10 +28,12 @@ def problems(
         blocked = "1 key is" if blocked_keys == 1 else f"{blocked_keys:,} keys are"
         yield f"{blocked} blocked, the first for {duration(now - blocked_since)}."
     yield from _worker_problems(workers, now)
-    no_worker = not any(each.is_alive for each in workers)
+    no_worker = not any(each.takes_records for each in workers)
     if no_worker and ready and oldest_ready is not None and oldest_ready >= PATIENCE:
         waiting = "1 record has" if ready == 1 else f"{ready:,} records have"
-        yield f"no worker is running; {waiting} been ready for up to {duration(oldest_ready)}."
+        is_drained = any(each.is_alive for each in workers)
+        why = drained_workers(workers) if is_drained else "no worker is running"
+        yield f"{why}; {waiting} been ready for up to {duration(oldest_ready)}."
 
 
 def _worker_problems(workers: Sequence[Worker], now: datetime) -> Iterator[str]:

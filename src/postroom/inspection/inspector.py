@@ -1,7 +1,8 @@
 """The one read side of an outbox: commands, console and metrics ask here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
+from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -10,10 +11,12 @@ from postroom.inspection.details import Details, RecordDetail
 from postroom.inspection.event_types import EventType, EventTypes
 from postroom.inspection.failures import FailureGroups, Failures
 from postroom.inspection.keys import BlockedKeysPage, KeyReport, Keys
+from postroom.inspection.latency import Latencies, Latency
 from postroom.inspection.listing import Listing, RecordFilter, RecordPage
 from postroom.inspection.overview import Overview, Overviews
 from postroom.inspection.pauses import Change, Changes, Pause
 from postroom.inspection.reading import SEARCH_LIMIT, TIME_LIMIT, Reader
+from postroom.inspection.records import RecordName, RecordSummary
 from postroom.inspection.wording import parse_key
 from postroom.inspection.workers import Worker, Workers
 from postroom.outbox import Outbox
@@ -51,11 +54,16 @@ class Inspector:
         self._listing = Listing(self._reader, self._changes)
         self._failures = FailureGroups(self._reader, self._changes)
         self._event_types = EventTypes(self._reader)
+        self._latency = Latencies(self._reader)
         self._overview = Overviews(self._reader, self._changes, self._workers)
 
     async def overview(self) -> Overview:
         """Return counts, ages and rates, and whether the outbox is healthy."""
         return await self._overview.read()
+
+    async def latency(self) -> Latency:
+        """Return how long records took from their commit to their delivery in the last minute."""
+        return await self._latency.read()
 
     async def records(
         self,
@@ -69,6 +77,17 @@ class Inspector:
         return await self._listing.read(
             where, cursor=cursor, limit=limit, newest_first=newest_first
         )
+
+    async def names(self, where: RecordFilter, *, limit: int | None = None) -> list[RecordName]:
+        """Return the names of all records that a filter allows, or of the oldest ones."""
+        return await self._listing.names(where, limit=limit)
+
+    async def summaries(self, names: Sequence[str]) -> list[RecordSummary]:
+        """Return records by their ids, beginnings of their ids, or positions, in this order.
+
+        Raises RecordNotFoundError.
+        """
+        return await self._details.summaries(names)
 
     async def record(self, name: str) -> RecordDetail:
         """Return one record by its id, the beginning of its id, or its position.
@@ -91,9 +110,17 @@ class Inspector:
         """Return failed records of a group, by the group's id; the oldest first."""
         return await self._failures.records_of(group, cursor=cursor, limit=limit)
 
+    async def names_of(self, group: str) -> list[RecordName]:
+        """Return the names of all failed records of a group, by the group's id."""
+        return await self._failures.names_of(group)
+
     async def blocked_keys(self, *, cursor: int | None = None, limit: int = 50) -> BlockedKeysPage:
         """Return blocked keys, those with the most waiting records first."""
         return await self._keys.blocked(cursor=cursor, limit=limit)
+
+    async def waiting_behind(self, positions: Collection[int]) -> int:
+        """Return how many records wait behind those at some positions."""
+        return await self._keys.waiting_behind(positions)
 
     async def workers(self) -> tuple[Worker, ...]:
         """Return every worker that is there, or was not stopped in an orderly way."""
@@ -112,6 +139,13 @@ class Inspector:
     async def audit(self, *, limit: int = 50, before: int | None = None) -> tuple[Change, ...]:
         """Return what operators have changed, the newest first; before the change with this id."""
         return await self._changes.audit(limit, before)
+
+    async def changes_of(self, record: UUID) -> tuple[Change, ...]:
+        """Return what operators have changed about a record, of the newest 500 changes.
+
+        An entry of the audit lists the first 100 records that it changed.
+        """
+        return await self._changes.of_record(record)
 
     async def activity(self) -> Activity:
         """Return what tells of deliveries and refusals from now on, each time it is polled."""

@@ -1,5 +1,6 @@
 """Keys: which are blocked, by which record, and how many records wait."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,7 +15,7 @@ from postroom.inspection.sources import Source, Sources
 from postroom.inspection.waiting import Blocker, Surroundings, Wait, described, wait_of
 from postroom.inspection.wording import counted, key_text
 from postroom.inspection.workers import Workers
-from postroom.record import PARTITIONS, Key, Status, key_hash
+from postroom.record import PARTITIONS, Key, key_hash
 from postroom.store.blocked_keys import PARKED
 from postroom.store.rows import key_of
 
@@ -96,19 +97,23 @@ class Keys:
             AND w.position < :before""")
 
         # Blocked keys, and how many records of each are parked; without a join, which the planner
-        # may do by going through all keys for each.
-        rows = f"""SELECT aggregate_type, aggregate_id, position, blocked_at, 0 AS parked
-            FROM {n.blocked} UNION ALL
-            SELECT coalesce(aggregate_type, ''), aggregate_id, NULL, NULL, 1
-            FROM (SELECT r.aggregate_type, r.aggregate_id FROM {n.records} r WHERE {PARKED}
-                ORDER BY r.aggregate_id, r.position LIMIT {reader.search_limit}) AS parked"""
-        groups = f"""SELECT aggregate_type, aggregate_id, max(position) AS blocker,
-                max(blocked_at) AS blocked_at, sum(parked) AS parked,
-                sum(sum(parked)) OVER () AS all_parked
+        # may do by going through all keys for each. The blocker of a paused key is parked, too.
+        rows = f"""SELECT aggregate_type, aggregate_id, position AS blocker, blocked_at,
+                NULL AS parked FROM {n.blocked} UNION ALL
+            SELECT coalesce(aggregate_type, ''), aggregate_id, NULL, NULL, position
+            FROM (SELECT r.aggregate_type, r.aggregate_id, r.position FROM {n.records} r
+                WHERE {PARKED} ORDER BY r.aggregate_id, r.position
+                LIMIT {reader.search_limit}) AS parked"""
+        groups = f"""SELECT aggregate_type, aggregate_id, max(blocker) AS blocker,
+                max(blocked_at) AS blocked_at, sum(count(parked)) OVER () AS all_parked,
+                count(parked) - CASE WHEN min(parked) = max(blocker) THEN 1 ELSE 0 END AS waiting
             FROM ({rows}) AS keyed GROUP BY aggregate_type, aggregate_id"""
         self._blocked = text(f"""SELECT * FROM ({groups}) AS keys WHERE blocker IS NOT NULL
-            ORDER BY parked DESC, blocked_at, aggregate_type, aggregate_id
+            ORDER BY waiting DESC, blocked_at, aggregate_type, aggregate_id
             LIMIT :limit OFFSET :offset""")
+        chosen = f"NOT ({sql.not_among('blocker', 'positions')})"
+        self._behind = text(f"""SELECT coalesce(sum(waiting), 0) AS number
+            FROM ({groups}) AS keys WHERE blocker IS NOT NULL AND {chosen}""")
         self._total = text(f"SELECT count(*) AS blocked FROM {n.blocked}")
         self._records = text(f"""SELECT {columns} FROM {n.records} w
             WHERE w.position {sql.among("positions")}""")
@@ -127,6 +132,13 @@ class Keys:
         keys = (_blocked_key(row, records.get(row.blocker), pauses, at_least) for row in rows)
         more = offset + limit if offset + len(rows) < total.blocked else None
         return BlockedKeysPage(keys=tuple(keys), total=total.blocked, cursor=more)
+
+    async def waiting_behind(self, positions: Collection[int]) -> int:
+        """Count the records that wait behind those at some positions, to about 100,000."""
+        numbers = self._reader.database.sql.numbers(positions)
+        async with self._reader.ask("what waits behind records") as run:
+            [row] = await run(self._behind, positions=numbers)
+        return int(row.number)
 
     async def report(self, key: Key) -> KeyReport:
         """Return what is not delivered of a key, and what it waits for."""
@@ -182,10 +194,8 @@ def _values(key: Key, after: int) -> dict[str, Any]:
 
 def _blocked_key(row: Any, found: Any, pauses: tuple[Pause, ...], at_least: bool) -> BlockedKey:
     record = None if found is None else summary(found, pauses)
-    is_parked = found is not None and not found.ready and found.due_at is None
-    is_counted = is_parked and found.status == Status.PENDING  # a paused one is parked itself
     blocker = Blocker(record=record, position=row.blocker, since=time_of(row.blocked_at))
-    return _blocked(key_of(row), blocker, int(row.parked) - is_counted, at_least=at_least)
+    return _blocked(key_of(row), blocker, row.waiting, at_least=at_least)
 
 
 def _blocked(key: Key, blocker: Blocker, waiting: int, *, at_least: bool) -> BlockedKey:

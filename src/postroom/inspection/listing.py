@@ -4,7 +4,7 @@ A list reads one of the indexes that are made for what is not delivered, or else
 position. A page looks at 100,000 records at most; then its cursor says how far it has searched.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -14,7 +14,15 @@ from sqlalchemy import TextClause, text
 from postroom.database.database import Run
 from postroom.inspection.pauses import Changes, Pause
 from postroom.inspection.reading import Reader
-from postroom.inspection.records import RecordState, RecordSummary, summary, summary_columns
+from postroom.inspection.records import (
+    RecordName,
+    RecordState,
+    RecordSummary,
+    name_columns,
+    record_name,
+    summary,
+    summary_columns,
+)
 from postroom.inspection.sources import Source, Sources
 from postroom.record import PARTITIONS, Key, key_hash
 
@@ -22,6 +30,8 @@ PENDING: Final = frozenset(
     (RecordState.READY, RecordState.WAITING, RecordState.PARKED, RecordState.PAUSED)
 )
 FIRST, LAST = 0, 2**62
+MANY: Final = 20_000
+"""How many names are read at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +66,23 @@ class RecordPage:
 class _Request(NamedTuple):
     """What is asked for: a page of what a filter allows, after a position."""
 
+    columns: str
     where: RecordFilter
     pauses: tuple[Pause, ...]
     after: int
     limit: int
     newest_first: bool
+
+
+class _Found(NamedTuple):
+    """The rows of a page, and how far a page that is not full has searched."""
+
+    rows: Sequence[Any]
+    searched_to: int | None
+
+    def cursor(self, limit: int) -> int | None:
+        """Return the position to go on from; None at the end."""
+        return self.rows[-1].position if len(self.rows) == limit else self.searched_to
 
 
 class Listing:
@@ -70,7 +92,7 @@ class Listing:
         self._reader = reader
         self._changes = changes
         self._sql, self._records = reader.database.sql, reader.database.records
-        self._columns = summary_columns(self._sql)
+        self._summary, self._name = summary_columns(self._sql), name_columns(self._sql)
         self._sources = Sources(reader)
         self._statements: dict[str, TextClause] = {}
 
@@ -81,15 +103,38 @@ class Listing:
         after = cursor if cursor is not None else (LAST if newest_first else FIRST)
         async with self._reader.ask("a list of records") as run:
             pauses = await self._changes.pauses(run)
-            request = _Request(where, pauses, after, limit, newest_first)
-            for source in _sources(where):
-                page = await self._page(run, source, request)
-                if page is not None:
-                    return page
-        raise AssertionError  # a page of all records is never None
+            request = _Request(self._summary, where, pauses, after, limit, newest_first)
+            found = await self._page(run, request)
+        return RecordPage(
+            records=tuple(summary(row, pauses) for row in found.rows),
+            cursor=found.cursor(limit),
+            searched_to=found.searched_to,
+        )
 
-    async def _page(self, run: Run, source: Source, request: _Request) -> RecordPage | None:
-        """Read a page; None if the source has more records than a page looks at."""
+    async def names(self, where: RecordFilter, *, limit: int | None) -> list[RecordName]:
+        """Return the names of all records that a filter allows, or of the oldest ones."""
+        names: list[RecordName] = []
+        after: int | None = FIRST
+        while after is not None:
+            async with self._reader.ask("a list of records") as run:
+                pauses = await self._changes.pauses(run)
+                request = _Request(self._name, where, pauses, after, MANY, newest_first=False)
+                found = await self._page(run, request)
+            names += map(record_name, found.rows)
+            after = found.cursor(MANY)
+            if limit is not None and len(names) >= limit:
+                return names[:limit]
+        return names
+
+    async def _page(self, run: Run, request: _Request) -> _Found:
+        for source in _sources(request.where):
+            found = await self._rows(run, source, request)
+            if found is not None:
+                return found
+        raise AssertionError  # all records are never too many
+
+    async def _rows(self, run: Run, source: Source, request: _Request) -> _Found | None:
+        """Read the rows of a page. None if the source has more records than a page looks at."""
         after, newest_first = request.after, request.newest_first
         last = await self._sources.window(run, source, after, newest_first=newest_first)
         filters = dict(self._filters(request))
@@ -99,17 +144,17 @@ class Listing:
             values["last"] = last
         if source is Source.KEY and request.where.key is not None:
             values["partition"] = key_hash(*request.where.key) % PARTITIONS
-        rows = await run(self._statement(source, list(filters), newest_first), **values)
+        rows = await run(self._statement(source, list(filters), request), **values)
         if any(row.is_last for row in rows):
             return None
-        records = tuple(summary(row, request.pauses) for row in rows)
-        if len(records) == request.limit:
-            return RecordPage(records=records, cursor=records[-1].position)
+        if len(rows) == request.limit:
+            return _Found(rows, None)
         end = await self._sources.searched_to(run, source, after, last, newest_first=newest_first)
-        return RecordPage(records=records, cursor=end, searched_to=end)
+        return _Found(rows, end)
 
-    def _statement(self, source: Source, filters: list[str], newest_first: bool) -> TextClause:
-        """Write the statement: the positions first, so that few rows are read in full."""
+    def _statement(self, source: Source, filters: list[str], request: _Request) -> TextClause:
+        """Write the statement: names or positions first, so that few rows are read in full."""
+        newest_first = request.newest_first
         conditions = " AND ".join(["true", *filters])
         is_last, order = "0", f"w.position {'DESC' if newest_first else 'ASC'}"
         if source is Source.UNDELIVERED:
@@ -117,11 +162,15 @@ class Listing:
             beyond = f"w.position {'<' if newest_first else '>'} :after"
             conditions = f"({conditions} AND {beyond}) OR w.number = {self._reader.search_limit}"
             order = f"is_last DESC, {order}"
-        found = f"""(SELECT w.position, {is_last} AS is_last
+        found = f"""{is_last} AS is_last
             FROM ({self._sources.select(source, newest_first=newest_first)}) AS w
-            WHERE {conditions} ORDER BY {order} LIMIT :limit) AS found"""
-        each = self._sql.each(found, self._records, "r.position = found.position LIMIT 1")
-        written = f"SELECT {self._columns}, found.is_last FROM {each} ORDER BY {order}"
+            WHERE {conditions} ORDER BY {order} LIMIT :limit"""
+        if request.columns == self._name:
+            written = f"SELECT {self._name}, {found}"
+        else:
+            same = "r.position = found.position LIMIT 1"
+            each = self._sql.each(f"(SELECT w.position, {found}) AS found", self._records, same)
+            written = f"SELECT {request.columns}, found.is_last FROM {each} ORDER BY {order}"
         return self._statements.setdefault(written, text(written))
 
     def _filters(self, request: _Request) -> Iterator[tuple[str, dict[str, Any]]]:

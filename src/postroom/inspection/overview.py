@@ -12,6 +12,7 @@ from postroom.inspection.counts import Counts, Tally
 from postroom.inspection.health import problems
 from postroom.inspection.listing import PENDING
 from postroom.inspection.pauses import Changes, Pause
+from postroom.inspection.publishers import PublisherState, publisher_states
 from postroom.inspection.reading import Reader, time_or_none
 from postroom.inspection.records import RecordState, known_time
 from postroom.inspection.workers import ReportedRoute, Worker, Workers
@@ -66,6 +67,11 @@ class Overview:
     def pending(self) -> int:
         """How many records are neither delivered nor failed."""
         return self.ready + self.waiting + self.parked + self.paused
+
+    @property
+    def publishers(self) -> tuple[PublisherState, ...]:
+        """Where the workers deliver to, and whether that works."""
+        return publisher_states(self.workers)
 
     @property
     def healthy(self) -> bool:

@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 from sqlalchemy import text
 
@@ -12,6 +13,8 @@ from postroom.database.database import Run
 from postroom.inspection.reading import Reader, time_of
 from postroom.inspection.wording import key_text
 from postroom.record import Key
+
+CHANGES_LOOKED_AT: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,10 @@ class Changes:
         self._audit = text(f"""SELECT id, changed_at, operator, host, action, target, records,
             {sql.text("details")} AS details FROM {n.audit} WHERE id < :before
             ORDER BY id DESC LIMIT :limit""")
+        newest = f"SELECT * FROM {n.audit} ORDER BY id DESC LIMIT {CHANGES_LOOKED_AT}"
+        self._of_record = text(f"""SELECT id, changed_at, operator, host, action, target, records,
+            {sql.text("details")} AS details FROM ({newest}) AS newest
+            WHERE {sql.contains(sql.text("details"), "record")} ORDER BY id DESC""")
 
     async def pauses(self, run: Run) -> tuple[Pause, ...]:
         """Return what is paused, the longest first."""
@@ -68,6 +75,12 @@ class Changes:
         """Return the newest changes."""
         async with self._reader.ask("the audit") as run:
             rows: Sequence[Any] = await run(self._audit, limit=limit, before=before or 2**62)
+            return tuple(map(_change, rows))
+
+    async def of_record(self, record: UUID) -> tuple[Change, ...]:
+        """Return the newest changes that name a record."""
+        async with self._reader.ask("the audit of a record") as run:
+            rows: Sequence[Any] = await run(self._of_record, record=str(record))
             return tuple(map(_change, rows))
 
 

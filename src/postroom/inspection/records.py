@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from postroom.database.transactions import Dialect
@@ -56,34 +56,52 @@ class RecordSummary:
         return f"{self.event_type} {self.id}"
 
 
+class RecordName(NamedTuple):
+    """What names a record, and what a change of many records counts by."""
+
+    position: int
+    id: UUID
+    event_type: str
+    key: Key | None
+
+
 def known_time(column: str) -> str:
     """Write a column of times; NULL for a time that Python does not know."""
     return f"CASE WHEN {column} BETWEEN '0001-01-02' AND '9999-12-30' THEN {column} END"
 
 
+def name_columns(sql: Dialect, row: str = "w") -> str:
+    """Write the columns of a name, in the order of `record_name`. No value makes it fail."""
+    texts = ("event_type", "aggregate_type", "aggregate_id")
+    named = (f"{sql.text(f'{row}.{each}')} AS {each}" for each in texts)
+    return ", ".join([f"{row}.position", f"{sql.identity(f'{row}.id')} AS id", *named])
+
+
+def record_name(row: Any) -> RecordName:
+    """Read a row that begins with the columns of a name."""
+    position, identity, event_type, aggregate_type, aggregate_id, *_ = row
+    key = None if aggregate_id is None else Key(aggregate_type or "", aggregate_id)
+    return RecordName(position, uuid_of(identity), event_type, key)
+
+
 def summary_columns(sql: Dialect, row: str = "w") -> str:
     """Write the columns of a summary. No value makes the statement fail."""
-    times = [f"{known_time(f'{row}.{each}')} AS {each}" for each in TIMES]
-    texts = ("event_type", "aggregate_type", "aggregate_id", "status", "error_message")
     return ", ".join(
         [
-            *(f"{row}.{each}" for each in ("position", "partition", "retry_count", "ready")),
-            f"{sql.identity(f'{row}.id')} AS id",
-            *(f"{sql.text(f'{row}.{each}')} AS {each}" for each in texts),
-            *times,
+            name_columns(sql, row),
+            *(f"{row}.{each}" for each in ("partition", "retry_count", "ready")),
+            *(f"{sql.text(f'{row}.{each}')} AS {each}" for each in ("status", "error_message")),
+            *(f"{known_time(f'{row}.{each}')} AS {each}" for each in TIMES),
         ]
     )
 
 
 def summary(row: Any, pauses: Iterable[Pause] = ()) -> RecordSummary:
-    """Read a row that has the columns of a summary."""
-    key = key_or_none(row)
+    """Read a row that begins with the columns of a summary."""
+    name = record_name(row)
     return RecordSummary(
-        position=row.position,
-        id=uuid_of(row.id),
-        event_type=row.event_type,
-        key=key,
-        state=state_of(row, covering(pauses, row.event_type, key)),
+        **name._asdict(),
+        state=state_of(row, covering(pauses, name.event_type, name.key)),
         retry_count=row.retry_count if isinstance(row.retry_count, int) else 0,
         created_at=time_or_none(row.created_at),
         updated_at=time_or_none(row.updated_at),
@@ -93,17 +111,10 @@ def summary(row: Any, pauses: Iterable[Pause] = ()) -> RecordSummary:
     )
 
 
-def key_or_none(row: Any) -> Key | None:
-    """Return the key of a row, if it has one."""
-    if row.aggregate_id is None:
-        return None
-    return Key(row.aggregate_type or "", row.aggregate_id)
-
-
 def uuid_of(value: Any) -> UUID:
     """Read an id; on SQLite it may be any text."""
     try:
-        return UUID(str(value))
+        return value if isinstance(value, UUID) else UUID(str(value))
     except ValueError:
         return UUID(int=0)
 

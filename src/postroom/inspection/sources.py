@@ -9,9 +9,9 @@ from postroom.database.database import Run
 from postroom.inspection.reading import Reader
 from postroom.store.blocked_keys import HELD
 
-COLUMNS: Final = """r.position, r.event_type, r.aggregate_type, r.aggregate_id, r.status, r.ready,
-    r.created_at, r.due_at, r.error_message"""
-"""Those that a filter needs."""
+COLUMNS: Final = """r.position, r.id, r.event_type, r.aggregate_type, r.aggregate_id, r.status,
+    r.ready, r.created_at, r.due_at, r.error_message"""
+"""Those that a filter needs, and those that name a record."""
 
 
 class Source(StrEnum):

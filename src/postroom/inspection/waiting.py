@@ -9,7 +9,7 @@ from typing import Final
 from postroom.inspection.pauses import Pause, covering
 from postroom.inspection.records import RecordState, RecordSummary
 from postroom.inspection.wording import counted, duration
-from postroom.inspection.workers import Report, ReportedOutage, Worker
+from postroom.inspection.workers import Report, ReportedOutage, Worker, drained_workers
 
 MAX_ERROR: Final = 200
 """How many characters of an error a sentence shows."""
@@ -36,6 +36,8 @@ class WaitReason(StrEnum):
     """The worker of its partition has missed its heartbeats; others wait until its lease ends."""
     WORKER = "worker"
     """No worker is running."""
+    DRAINED = "drained"
+    """An operator has drained every worker that is running, until one of them is resumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +164,11 @@ def _for_worker(record: RecordSummary, around: Surroundings) -> Wait:
     holder = next((each for each in around.workers if around.partition in each.partitions), None)
     if holder is not None and not holder.is_alive:
         return _for_lease(holder, around.now)
-    for worker in alive if holder is None else [holder]:
+    taking = [each for each in alive if each.takes_records]
+    is_in_flight = holder is not None and _in_flight_since(record, holder) is not None
+    if alive and not taking and not is_in_flight:
+        return _for_resumed_worker(alive)
+    for worker in taking if holder is None else [holder]:
         if worker.report is not None and (outage := _outage(worker.report)) is not None:
             text = f"The end of an outage at worker {worker.name}: {outage.reason}."
             return Wait(reason=WaitReason.OUTAGE, text=text, since=outage.since, worker=worker.name)
@@ -175,12 +181,27 @@ def _for_delivery(record: RecordSummary, holder: Worker | None) -> Wait:
     if holder is None:
         text = "A worker: the next one that polls takes it."
         return Wait(reason=WaitReason.DELIVERY, text=text)
-    oldest = holder.report.oldest if holder.report is not None else None
-    if oldest is not None and oldest.id == str(record.id):
+    if (since := _in_flight_since(record, holder)) is not None:
         text = f"Its delivery: it is in flight at worker {holder.name}."
-        return Wait(reason=WaitReason.DELIVERY, text=text, since=oldest.since, worker=holder.name)
+        return Wait(reason=WaitReason.DELIVERY, text=text, since=since, worker=holder.name)
     text = f"Its delivery: worker {holder.name} has it in flight, or in its queue."
+    if holder.draining:
+        text = (
+            f"Its delivery: it is in flight at worker {holder.name}, which an operator drains, or"
+            " another worker takes it when that one has finished."
+        )
     return Wait(reason=WaitReason.DELIVERY, text=text, worker=holder.name)
+
+
+def _in_flight_since(record: RecordSummary, holder: Worker) -> datetime | None:
+    """Return since when a record is in flight, if it is the one that its worker reports."""
+    oldest = holder.report.oldest if holder.report is not None else None
+    return oldest.since if oldest is not None and oldest.id == str(record.id) else None
+
+
+def _for_resumed_worker(drained: Sequence[Worker]) -> Wait:
+    text = f"An operator: {drained_workers(drained)}. Resume one, or start another."
+    return Wait(reason=WaitReason.DRAINED, text=text, worker=drained[0].name)
 
 
 def _for_lease(holder: Worker, now: datetime) -> Wait:

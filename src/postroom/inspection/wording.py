@@ -1,14 +1,19 @@
-"""How results are worded: durations, counts and keys, and everything as JSON."""
+"""How results are worded and filters are read: ages, times, counts, keys; everything as JSON."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from postroom.record import Key
 
 UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
+AGE_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+LONGEST_AGE: Final = timedelta(days=365_000)
+"""Databases know no time that is much longer ago."""
+AGE: Final = re.compile(rf"([0-9]+(?:\.[0-9]+)?)\s*([{''.join(AGE_UNITS)}])")
 
 
 def duration(time: timedelta) -> str:
@@ -35,6 +40,34 @@ def parse_key(text: str) -> Key:
     """Read what `key_text` has written. The first `/` ends the type."""
     before, slash, after = text.partition("/")
     return Key(before, after) if slash else Key("", text)
+
+
+def parse_age(text: str) -> timedelta:
+    """Read an age such as 30s, 15m, 2h, 7d or 1w. Raises ValueError, which says what it has to be.
+
+    The text of the error ends a sentence that begins with "it has to be".
+    """
+    match = AGE.fullmatch(text.strip().lower())
+    if match is None:
+        raise ValueError("a number and a unit, like 30s, 15m, 2h, 7d or 1w")
+    try:
+        age = timedelta(**{AGE_UNITS[match[2]]: float(match[1])})
+    except OverflowError:
+        age = timedelta.max
+    if age > LONGEST_AGE:
+        raise ValueError("a length of time below 1000 years")
+    return age
+
+
+def parse_time(text: str) -> datetime:
+    """Read a time in ISO 8601; one without a zone is UTC. Raises ValueError as `parse_age` does."""
+    try:
+        read = datetime.fromisoformat(text.strip())
+        return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
+    except ValueError:
+        raise ValueError("a time like 2026-01-31, or 2026-01-31T12:00:00Z") from None
+    except OverflowError:
+        raise ValueError("a time from the year 1 to the year 9999") from None
 
 
 def as_json(value: Any) -> Any:

@@ -1,8 +1,8 @@
 """Workers: who is there, what each holds, and what each last reported of itself."""
 
 import json
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -12,11 +12,14 @@ from sqlalchemy import text
 
 from postroom.database.database import HEARTBEAT, Run
 from postroom.inspection.reading import Reader, time_of, time_or_none
+from postroom.inspection.wording import counted
 
 PRESENCE: Final = timedelta(seconds=30)
 """How long after its last report an idle worker counts as there: it reports every 10 s."""
 REMEMBERED: Final = timedelta(minutes=5)
 """How long a worker that was not stopped is shown as missing, before it is gone."""
+NAMED: Final = 10
+"""How many drained workers a sentence names."""
 
 
 class WorkerState(StrEnum):
@@ -25,6 +28,10 @@ class WorkerState(StrEnum):
     WORKING = "working"
     IDLE = "idle"
     PAUSED = "paused"
+    DRAINING = "draining"
+    """An operator drains it, and it still holds leases: it finishes what is in flight."""
+    DRAINED = "drained"
+    """An operator drains it, and it holds no lease. It takes no records until it is resumed."""
     MISSING = "missing"
     """It has missed its heartbeats: it hangs, was killed, or cannot reach the database."""
     GONE = "gone"
@@ -99,11 +106,45 @@ class Worker:
     lease_until: datetime | None
     """When the first of its leases ends, unless it renews them."""
     report: Report | None
+    draining: bool = False
+    """Whether an operator drains it, alive or not."""
 
     @property
     def is_alive(self) -> bool:
         """Whether it has been heard of lately."""
         return self.state not in (WorkerState.MISSING, WorkerState.GONE)
+
+    @property
+    def takes_records(self) -> bool:
+        """Whether it is there to deliver: alive, and not drained by an operator."""
+        return self.is_alive and not self.draining
+
+
+def drained_workers(workers: Sequence[Worker]) -> str:
+    """Say that all workers that are alive were drained, and name them."""
+    alive = [each.name for each in workers if each.is_alive]
+    if len(alive) == 1:
+        return f"worker {alive[0]} was drained, and no other is running"
+    return f"all {len(alive)} workers were drained ({', '.join(alive[:NAMED])})"
+
+
+def short_names(workers: Sequence[Worker]) -> list[str]:
+    """Return host and process of each worker; its whole name if another one has the same."""
+    short = [each.name if each.pid is None else f"{each.host}:{each.pid}" for each in workers]
+    count = Counter(short)
+    pairs = zip(short, workers, strict=True)
+    return [name if count[name] == 1 else each.name for name, each in pairs]
+
+
+def drain_effect(worker: Worker, workers: Sequence[Worker]) -> str:
+    """Say what follows if a worker is drained."""
+    if not worker.is_alive:
+        return "It has missed its heartbeats: if it comes back, it takes no records."
+    number = sum(each.takes_records for each in workers if each.name != worker.name)
+    if not number:
+        return "What is in flight is finished. No other worker takes records: they wait."
+    take = "takes" if number == 1 else "take"
+    return f"What is in flight is finished; {counted(number, 'other worker')} {take} over."
 
 
 class Workers:
@@ -112,7 +153,7 @@ class Workers:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         n, sql = reader.database, reader.database.sql
-        self._workers = text(f"""SELECT worker, started_at, seen_until, reported_at,
+        self._workers = text(f"""SELECT worker, started_at, seen_until, reported_at, draining,
             {sql.text("report")} AS report FROM {n.workers} ORDER BY worker LIMIT 1000""")
         self._leases = text(f"""SELECT partition, worker, leased_until, lost_by,
                 CASE WHEN leased_until > {sql.now} THEN 1 ELSE 0 END AS is_valid
@@ -139,26 +180,36 @@ def _worker(row: Any, leases: Mapping[int, datetime], now: datetime, is_busy: bo
     heard_of = seen_until - 2 * timedelta(seconds=HEARTBEAT)
     last_seen = min(now, max(heard_of, reported_at or heard_of))
     host, _, rest = row.worker.partition(":")
-    pid = rest.partition(":")[0]
+    pid, draining = rest.partition(":")[0], bool(row.draining)
     return Worker(
         name=row.worker,
         host=host,
         pid=int(pid) if pid.isdecimal() else None,
-        state=_state(report, leases, is_present=is_present, silent=now - last_seen),
+        state=_state(
+            report, leases, is_present=is_present, draining=draining, silent=now - last_seen
+        ),
         started_at=time_of(row.started_at),
         last_seen=last_seen,
         partitions=tuple(sorted(leases)),
         lease_until=min(leases.values(), default=None),
         report=report,
+        draining=draining,
     )
 
 
 def _state(
-    report: Report | None, leases: Mapping[int, datetime], *, is_present: bool, silent: timedelta
+    report: Report | None,
+    leases: Mapping[int, datetime],
+    *,
+    is_present: bool,
+    draining: bool,
+    silent: timedelta,
 ) -> WorkerState:
     if not is_present:
         is_gone = not leases and silent > REMEMBERED
         return WorkerState.GONE if is_gone else WorkerState.MISSING
+    if draining:
+        return WorkerState.DRAINING if leases else WorkerState.DRAINED
     if report is not None and report.paused:
         return WorkerState.PAUSED
     return WorkerState.WORKING if leases else WorkerState.IDLE

@@ -1,4 +1,4 @@
-"""What operators change: retry, skip, discard, pause, resume, replay, purge; each is audited."""
+"""What operators change: retry, skip, discard, replay, purge, pause, drain; each is audited."""
 
 from postroom.operations.changes import REPLAY_HEADER
 from postroom.operations.operations import Operations

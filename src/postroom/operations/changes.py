@@ -22,7 +22,7 @@ PAUSE: Final = dict.fromkeys((*SCOPE, "operator", "host", "reason"), "text")
 
 
 class Changes:
-    """Changes records, and pauses."""
+    """Changes records, pauses, and which workers are drained."""
 
     def __init__(self, store: Store) -> None:
         self._blocked_keys = store.blocked_keys
@@ -69,6 +69,11 @@ class Changes:
             ON CONFLICT ({", ".join(SCOPE)}) DO NOTHING RETURNING 1""")
         equal = " AND ".join(f"{each} = CAST(:{each} AS text)" for each in SCOPE)
         self._resume = text(f"DELETE FROM {n.pauses} WHERE {equal} RETURNING 1")
+
+        self._drain = text(f"""UPDATE {n.workers} SET draining = true
+            WHERE worker = :worker AND NOT draining RETURNING 1""")
+        self._undrain = text(f"""UPDATE {n.workers} SET draining = false
+            WHERE worker = :worker AND draining RETURNING 1""")
 
     async def in_order(self, ids: Collection[UUID], chunk: int) -> Sequence[UUID]:
         """Return the ids of records in the order of their positions, if that matters.
@@ -124,6 +129,14 @@ class Changes:
     async def resume(self, run: Run, scope: Mapping[str, str]) -> bool:
         """Delete a pause; return False if there is none."""
         return bool(await run(self._resume, **scope))
+
+    async def drain(self, run: Run, worker: str) -> bool:
+        """Have a worker take no records; return False if it is so already, or there is none."""
+        return bool(await run(self._drain, worker=worker))
+
+    async def undrain(self, run: Run, worker: str) -> bool:
+        """Have a worker take records again; return False if it does, or there is none."""
+        return bool(await run(self._undrain, worker=worker))
 
     async def _lock(self, run: Run, ids: Collection[UUID]) -> tuple[Sequence[Any], Set[Key]]:
         """Lock records, and the rows of their keys that are blocked; return both."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from uuid import UUID
 
 from sqlalchemy import text
@@ -31,6 +31,18 @@ CHUNK: Final = 500
 Progress = Callable[[int], object]
 """Is called after each transaction with the number of records that are changed so far."""
 Change = Callable[[Run, Collection[UUID]], Awaitable[Sequence[UUID]]]
+
+
+class ChangeRecords(Protocol):
+    """The signature of `Operations.retry` and its like."""
+
+    async def __call__(
+        self,
+        ids: Collection[UUID],
+        *,
+        chosen_by: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> int: ...
 
 
 class Operations:
@@ -188,6 +200,35 @@ class Operations:
             resumed = await self._database.transact(partial(self._release_some, resumed))
         await self._wake()
         return True
+
+    async def drain(self, worker: str) -> bool:
+        """Have a worker finish what is in flight, and take no more records until `undrain`.
+
+        Other workers take over its partitions. It goes on running; when it ends, nothing is left
+        of this. Returns False if there is no worker of this name, or it is drained already.
+        """
+        return await self._change_worker("drain", worker, self._changes.drain)
+
+    async def undrain(self, worker: str) -> bool:
+        """Have a worker that `drain` has stopped take records again.
+
+        Returns False if there is no worker of this name, or it is not drained.
+        """
+        return await self._change_worker("undrain", worker, self._changes.undrain)
+
+    async def _change_worker(
+        self, action: str, worker: str, change: Callable[[Run, str], Awaitable[bool]]
+    ) -> bool:
+        async def apply(run: Run) -> bool:
+            is_changed = await change(run, worker)
+            if is_changed:
+                await self._audit.write(run, Entry(action=action, target=f"worker {worker}"))
+            return is_changed
+
+        is_changed = await self._database.transact(apply)
+        if is_changed:
+            await self._wake()
+        return is_changed
 
     async def _change(
         self, entry: Entry, ids: Collection[UUID], change: Change, progress: Progress | None

@@ -151,3 +151,11 @@ class NamesDestinations(Protocol):
         `messaging.system` and `messaging.destination.name` at least. Called in the event loop, for
         records whose trace is recorded.
         """
+
+
+@runtime_checkable
+class RoutesEventTypes(Protocol):
+    """A publisher that can tell where the records of an event type go."""
+
+    def routes_of(self, event_type: str) -> Sequence[str]:
+        """Name the places, for operators; none that depends on more than the type."""

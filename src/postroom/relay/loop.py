@@ -23,7 +23,7 @@ from postroom.relay.observer import Observers
 from postroom.relay.poison import Poison
 from postroom.relay.settings import RelaySettings
 from postroom.relay.timer import PollTimer
-from postroom.store.base import Pauses, Verdict
+from postroom.store.base import Pauses, Poll, Verdict
 from postroom.store.key_order import KeyOrder
 from postroom.store.store import Store
 
@@ -31,6 +31,8 @@ logger = logging.getLogger("postroom.relay")
 
 LEAVE_WITHIN = 5.0
 """Seconds for each step of the end that needs the database."""
+DRAINED = "an operator drains this worker: it finishes what is in flight, and takes no more"
+UNDRAINED = "this worker is resumed, and takes records again"
 
 
 @dataclass(kw_only=True)
@@ -56,6 +58,8 @@ class Loop:
         self.listener: Literal["up", "down", "off"] = "off"
         self.pauses = Pauses()
         """What operators have paused, as the last poll has found it."""
+        self.drained_by_operator = False
+        """Whether an operator drains this worker, as the last poll has found it."""
         changed, watched = self.publisher_changed, self.observers
         self.publisher_breaker = Breaker("the publisher", self.clock, changed, watched)
         self.database_breaker = Breaker("the database", self.clock, self.look, watched)
@@ -185,9 +189,14 @@ class Loop:
 
     @property
     def _delivering(self) -> bool:
-        """Whether records may be claimed and sent: no stop, no outage, no pause of everything."""
-        stopped = self.stopping or self.pauses.everything
+        """Whether records may be claimed and sent: no stop, no outage, no operator against it."""
+        stopped = self.stopping or self._stopped_by_operator
         return not stopped and self.publisher_breaker.state != "open"
+
+    @property
+    def _stopped_by_operator(self) -> bool:
+        """Whether an operator has paused everything, or drains this worker. It goes on polling."""
+        return self.pauses.everything or self.drained_by_operator
 
     async def _settle(self) -> None:
         """Write the outcomes of deliveries, and note where that makes records ready."""
@@ -233,27 +242,33 @@ class Loop:
         self._asked = True
         self.leases.limit(poll.share, lambda each: self.order.load(each).held)
         self.order.drop_waiting(lambda each: not self.leases.holds(each))
-        self._apply(poll.pauses)
+        self._apply(poll)
         self._poison.look_at(self.leases)
         if self._plan.look_into(self.leases.by_partition if take else ()):
             self._timer.woken = True
         self.idle = self._timer.end(poll, busy=bool(poll.leases or self.order.held))
-        if poll.pauses.everything:
+        if self._stopped_by_operator:
             self.idle |= not self.order.held
         if self.idle and self.publisher_breaker.state == "half_open":
             self.publisher_breaker.reset()  # there is nothing to try it with
         self.tally.note_unattended(poll.unattended, self._now())
         logger.debug("postroom: leases %d of %d partitions", len(poll.leases), poll.waiting)
 
-    def _apply(self, pauses: Pauses) -> None:
-        """Drop what is paused and not in flight; log what has changed."""
-        if pauses:
+    def _apply(self, poll: Poll) -> None:
+        """Drop what an operator has stopped and is not in flight; log what has changed."""
+        pauses = poll.pauses
+        if poll.draining:
+            self.order.drop_waiting()
+        elif pauses:
             self.order.drop_from(pauses.hold)
         if pauses.everything != self.pauses.everything:
             change = "paused by an operator" if pauses.everything else "resumed"
             logger.warning("postroom: deliveries are %s", change)
             self._timer.woken = True
-        self.pauses = pauses
+        if poll.draining != self.drained_by_operator:
+            logger.warning("postroom: %s", DRAINED if poll.draining else UNDRAINED)
+            self._timer.woken = True
+        self.pauses, self.drained_by_operator = pauses, poll.draining
 
     async def _claim(self) -> None:
         """Read more records, evenly from the partitions."""
@@ -274,10 +289,10 @@ class Loop:
     async def _pause(self) -> None:
         """Release what is not in flight: other workers may be able to deliver it."""
         self.order.drop_waiting()
-        if self.order.held or self.pauses.everything:
+        if self.order.held or self._stopped_by_operator:
             await self._poll(take=False)
         elif self.leases.by_partition:
-            await self.store.leases.release(self.worker)
+            await self.store.leases.release(self.worker, stays=True)
             self.leases.polled((), asked_at=self._now())
 
     async def _wait(self) -> None:
@@ -292,7 +307,7 @@ class Loop:
             self._timer.within(0)  # there is only to find out that nothing is left
             return
         times = [now + 60, self._stop_at]
-        if self._delivering or self.order.held or self.pauses.everything:
+        if self._delivering or self.order.held or self._stopped_by_operator:
             times.append(self._timer.next_poll)
             times += self._plan.full_claims_after(now)
         if self.delivery.outcomes:

@@ -76,6 +76,8 @@ class Poll:
     """The time until the next delayed or retried record may be sent."""
     unattended: tuple[Unattended, ...] = ()
     pauses: Pauses = Pauses()
+    draining: bool = False
+    """Whether an operator drains the worker: it gets no leases until it is resumed."""
 
 
 class HeldRecord:

@@ -23,6 +23,7 @@ class Look(NamedTuple):
     is_present: bool
     others: int
     any_paused: bool = False
+    draining: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

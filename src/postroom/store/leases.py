@@ -38,6 +38,8 @@ class Leases:
             VALUES (:worker, {sql.after(":presence")})
             ON CONFLICT (worker) DO UPDATE SET seen_until = excluded.seen_until"""
         self._present = text(present)
+        # It shares no work from now on; and it has ended.
+        self._absent = text(f"UPDATE {n.workers} SET seen_until = {sql.now} WHERE worker = :worker")
         self._forget_worker = text(f"DELETE FROM {n.workers} WHERE worker = :worker")
 
         # What a worker reports of itself. It says nothing of whether it shares the work.
@@ -59,7 +61,7 @@ class Leases:
         due = f"""SELECT r.due_at FROM {n.records} r WHERE r.due_at < {sql.after("1000000000")}
             AND r.partition = l.partition ORDER BY r.due_at"""
         others = f"""(SELECT count(*) FROM {n.workers} w
-            WHERE w.worker <> :worker AND w.seen_until > {sql.now})"""
+            WHERE w.worker <> :worker AND w.seen_until > {sql.now} AND NOT w.draining)"""
         first = f"WITH present AS ({present})" if sql.shares_work else ""
         self._look = text(f"""{first} SELECT l.partition, l.worker, l.leased_until,
                 l.is_ready OR coalesce(l.due_at <= {sql.now}, false) AS has_work,
@@ -69,7 +71,9 @@ class Leases:
                 EXISTS (SELECT 1 FROM {n.workers} w
                     WHERE w.worker = l.worker AND w.seen_until > {sql.now}) AS is_present,
                 {others if sql.shares_work else 0} AS others,
-                EXISTS (SELECT 1 FROM {n.pauses}) AS any_paused
+                EXISTS (SELECT 1 FROM {n.pauses}) AS any_paused,
+                EXISTS (SELECT 1 FROM {n.workers} w
+                    WHERE w.worker = :worker AND w.draining) AS draining
             FROM (SELECT l.*, ({due} LIMIT 1) AS due_at, CASE WHEN l.partition {sql.among("busy")}
                 THEN true ELSE coalesce(({ready} LIMIT 1), false) END AS is_ready
                 FROM {n.leases} l) AS l""")
@@ -134,10 +138,10 @@ class Leases:
     ) -> Poll:
         """Renew the leases of partitions with work, release the others, take a fair share.
 
-        Keeps `busy` partitions, and releases the idle ones of `surplus`. Without `take`, and while
-        everything is paused, all that is not busy is released. With `all_if_alone`, a worker that
-        is alone takes all partitions when one has work: it can then claim the next commit without
-        a poll.
+        Keeps `busy` partitions, and releases the idle ones of `surplus`. Without `take`, while
+        everything is paused, and while an operator drains the worker, all that is not busy is
+        released. With `all_if_alone`, a worker that is alone takes all partitions when one has
+        work: it can then claim the next commit without a poll.
         """
         numbers, values = self.database.sql.numbers(busy), _values(worker, lease)
 
@@ -145,9 +149,10 @@ class Leases:
             found = [Look(*row) for row in await run(self._look, busy=numbers, **values)]
             any_paused = bool(found and found[0].any_paused)
             pauses = await self._paused_records.read(run) if any_paused else Pauses()
-            takes = take and not pauses.everything
+            draining = bool(found and found[0].draining)
+            takes = take and not (pauses.everything or draining)
             wanted = decide(found, worker, busy, surplus, take=takes, all_if_alone=all_if_alone)
-            return replace(wanted, poll=replace(wanted.poll, pauses=pauses))
+            return replace(wanted, poll=replace(wanted.poll, pauses=pauses, draining=draining))
 
         if not self.database.sql.shares_work:  # most looks find nothing to do: no file is locked
             async with self.database.transaction(snapshot=True) as run:
@@ -215,10 +220,10 @@ class Leases:
         await self.database.fetch(self._clear_crashes, worker=worker, partitions=numbers)
 
     @transaction
-    async def release(self, run: Run, worker: str) -> None:
-        """Release every lease of a worker."""
+    async def release(self, run: Run, worker: str, *, stays: bool = False) -> None:
+        """Release every lease of a worker, which ends; or `stays`, and so does its row."""
         await run(self._release_all, worker=worker)
-        await run(self._forget_worker, worker=worker)
+        await run(self._absent if stays else self._forget_worker, worker=worker)
 
 
 def _values(worker: str, lease: timedelta) -> dict[str, Any]:

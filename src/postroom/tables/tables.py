@@ -147,6 +147,8 @@ def _workers(metadata: MetaData, name: str, schema: str | None) -> Table:
         # What the worker does, for operators; written with its heartbeat.
         Column("reported_at", UtcDateTime()),
         Column("report", json_document()),
+        # An operator drains the worker: it takes no records until it is resumed.
+        Column("draining", Boolean(), nullable=False, server_default=text("false")),
         schema=schema,
         comment="postroom: who is there to share the work",
         **_storage(ROOM_FOR_UPDATES),

@@ -157,6 +157,18 @@ class Failing:
         assert first.last_failed_at is not None
         assert first.first_failed_at <= first.last_failed_at
 
+    async def test_a_group_has_the_trend_of_a_day(self, window: Window) -> None:
+        await window.put("a1", "b1", "c1", "d1")
+        for record in (await window.claim()).records:
+            await window.refuse_one(record, reason="card expired")
+        for name, age in (("a1", 30), ("b1", 30), ("c1", 90), ("d1", 60 * 24 + 30)):
+            ago = window.now() - timedelta(minutes=age)
+            await window.edit(name, updated_at=ago, event_type="paid")
+        [group] = (await window.inspector.failures()).groups
+        assert (group.count, len(group.trend)) == (4, 24)
+        assert group.trend[-2:] == (1, 2)
+        assert sum(group.trend) == 3
+
     async def test_a_group_gives_its_records_in_pages(self, window: Window) -> None:
         await window.put(*numbered("a", 1, 1), "b1", "c1", event_type="paid")
         await window.put("d1", event_type="sent")

@@ -38,6 +38,7 @@ def questions(inspector: Inspector, position: int) -> list[Callable[[], Awaitabl
     failed = frozenset({RecordState.FAILED})
     return [
         inspector.overview,
+        inspector.latency,
         inspector.records,
         lambda: inspector.records(RecordFilter(states=PENDING, event_type="*", error="no")),
         lambda: inspector.records(RecordFilter(states=failed)),

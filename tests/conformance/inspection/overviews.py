@@ -69,6 +69,46 @@ class Overviews:
             "sent": 10,
         }
 
+    async def test_the_latency_is_that_of_the_last_minute_s_deliveries(
+        self, window: Window
+    ) -> None:
+        names = [f".{number}" for number in range(1, 101)]
+        await window.put(*names, ".101", "a1")
+        for number, name in enumerate(names, start=1):
+            await window.edit(name, created_at=window.now() - timedelta(seconds=number))
+        await window.deliver(*names)
+        await window.deliver(".101")
+        await window.edit(".101", published_at=window.now() - 2 * MINUTE)
+        latency = await window.inspector.latency()
+        assert latency.records == 100
+        assert 49 < seconds(latency.p50) < 70
+        assert 98 < seconds(latency.p99) < 119
+
+    async def test_in_a_backlog_the_latency_is_that_of_what_was_delivered_before_it(
+        self, window: Window, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("postroom.inspection.latency.LOOKED_AT", 3)
+        await window.put("a1", "a2", ".1", ".2", ".3", ".4")
+        await window.deliver("a1", "a2")
+        assert (await window.another_inspector().latency()).records == 2
+
+    async def test_without_deliveries_there_is_no_latency(self, window: Window) -> None:
+        await window.put("a1")
+        latency = await window.inspector.latency()
+        assert (latency.records, latency.p50, latency.p99) == (0, None, None)
+
+    async def test_publishers_are_known_by_the_reports_of_workers(self, window: Window) -> None:
+        assert (await window.inspector.overview()).publishers == ()
+        await window.put("a1")
+        for worker in ("ann", "bob"):
+            await window.poll(worker)
+            await window.report(worker, publisher="RabbitMQ at mq")
+        [state] = (await window.inspector.overview()).publishers
+        assert (str(state), state.is_ok) == ("RabbitMQ at mq: ok", True)
+        await window.report("ann", publisher="RabbitMQ at mq", publisher_outage=OUTAGE)
+        states = (await window.inspector.overview()).publishers
+        assert [each.is_ok for each in states if "unavailable" in each.text] == [False]
+
     async def test_what_is_paused_is_counted_apart(self, window: Window) -> None:
         await window.put("a1", "a2", "b1", ".1", "c1")
         await window.fail("c1")
@@ -126,6 +166,24 @@ class Overviews:
             "no worker is running; 1 record has been ready for up to 2 min."
         )
         await window.poll()
+        assert await window.problems() == ""
+
+    @pytest.mark.requirement("E6")
+    async def test_records_that_are_ready_while_every_worker_is_drained_are_a_problem(
+        self, window: Window
+    ) -> None:
+        await window.put("a1")
+        await window.poll()
+        await window.operations.drain("ann")
+        await window.poll()
+        assert await window.problems() == ""
+        window.later(2 * MINUTE)
+        await window.poll()
+        assert await window.problems() == (
+            "worker ann was drained, and no other is running; 1 record has been ready for up to"
+            " 2 min."
+        )
+        await window.store.leases.report("bob", {})
         assert await window.problems() == ""
 
     async def test_a_worker_that_holds_partitions_in_silence_is_a_problem(

@@ -142,6 +142,45 @@ class Waits:
         assert (wait.reason, wait.worker) == (WaitReason.OUTAGE, "ann")
         assert "RabbitMQ at mq:5672 is unavailable" in wait.text
 
+    @pytest.mark.requirement("E6")
+    async def test_a_record_waits_for_an_operator_while_every_worker_is_drained(
+        self, window: Window
+    ) -> None:
+        await window.put("a1")
+        await window.poll()
+        await window.operations.drain("ann")
+        await window.poll()
+        wait = await wait_of(window, "a1")
+        assert (wait.reason, wait.worker) == (WaitReason.DRAINED, "ann")
+        assert wait.text == (
+            "An operator: worker ann was drained, and no other is running. Resume one, or start"
+            " another."
+        )
+        await window.report(publisher_outage=OUTAGE)  # of no matter while it takes nothing
+        assert (await wait_of(window, "a1")).reason is WaitReason.DRAINED
+        await window.poll("bob")
+        await window.operations.drain("bob")
+        assert "all 2 workers were drained (ann, bob)." in (await wait_of(window, "a1")).text
+        await window.operations.undrain("bob")
+        assert (await wait_of(window, "a1")).reason is WaitReason.DELIVERY
+
+    async def test_a_record_of_a_draining_worker_is_in_flight_or_left_to_others(
+        self, window: Window
+    ) -> None:
+        await window.put("a1", "b1")
+        await window.poll()
+        await window.store.leases.report("bob", {})
+        await window.operations.drain("ann")
+        wait = await wait_of(window, "b1")
+        assert (wait.reason, wait.worker) == (WaitReason.DELIVERY, "ann")
+        assert wait.text.endswith("or another worker takes it when that one has finished.")
+        await window.operations.drain("bob")
+        [id_] = await window.ids("a1")
+        oldest = {"id": str(id_), "event_type": "a1", "key": "suite/a", "seconds": 12}
+        await window.report(in_flight=1, oldest=oldest)
+        assert "in flight at worker ann" in (await wait_of(window, "a1")).text
+        assert (await wait_of(window, "b1")).reason is WaitReason.DRAINED
+
     async def test_a_record_of_a_silent_worker_waits_for_the_lease(self, window: Window) -> None:
         await window.put("a1")
         await window.poll()
@@ -213,6 +252,29 @@ class Working:
         assert worker.report is not None
         assert (worker.report.in_flight, worker.report.listener) == (3, "up")
         assert worker.state is WorkerState.PAUSED
+
+    @pytest.mark.requirement("E6")
+    async def test_a_drained_worker_is_alive_and_takes_no_records(self, window: Window) -> None:
+        await window.put("a1")
+        await window.poll()
+        await window.report(paused=True)
+        for drained, state in (
+            (True, WorkerState.DRAINING),
+            (False, WorkerState.PAUSED),
+            (True, WorkerState.DRAINING),
+        ):
+            change = window.operations.drain if drained else window.operations.undrain
+            await change("ann")
+            [worker] = await window.inspector.workers()
+            assert (worker.state, worker.draining) == (state, drained)
+            assert (worker.is_alive, worker.takes_records) == (True, not drained)
+        await window.poll()
+        [worker] = await window.inspector.workers()
+        assert (worker.state, worker.partitions) == (WorkerState.DRAINED, ())
+        window.later(2 * MINUTE)
+        [worker] = await window.inspector.workers()
+        assert (worker.state, worker.draining) == (WorkerState.MISSING, True)
+        assert not worker.takes_records
 
     @pytest.mark.requirement("E6")
     async def test_a_worker_that_stops_without_a_word_is_missing_then_gone(

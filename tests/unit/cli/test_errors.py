@@ -4,8 +4,9 @@ import pytest
 from sqlalchemy import make_url
 from sqlalchemy.exc import OperationalError
 
-from postroom.cli.database import bad_database, bad_schema, place
+from postroom.cli.database import bad_database, bad_schema
 from postroom.cli.errors import CommandError, Exit, missing_extra
+from postroom.database.naming import database_name
 from postroom.errors import SchemaError
 
 SECRET = "hunter2"
@@ -71,4 +72,4 @@ def test_a_database_is_told_without_its_password_and_without_the_statement() -> 
     ],
 )
 def test_a_place_is_named_as_people_would(url: str, name: str) -> None:
-    assert place(make_url(url)) == name
+    assert database_name(make_url(url)) == name

@@ -86,6 +86,29 @@ def test_a_worker_that_is_not_heard_of(state: WorkerState, level: Level, says: s
     assert f"worker web1:42:x {says}" in finding.text
 
 
+@pytest.mark.parametrize("state", [WorkerState.DRAINING, WorkerState.DRAINED])
+def test_a_worker_that_an_operator_drains_is_noted(state: WorkerState) -> None:
+    drained = replace(WORKER, name="web2:7:y", state=state, draining=True)
+    fine, finding = judge_workers(replace(OVERVIEW, workers=(WORKER, drained)), "1.0")
+    assert (fine.level, fine.text) == (OK, "1 worker: web1:42:x")
+    assert finding.level == NOTE
+    assert finding.text == f"worker web2:7:y is {state}: an operator has it take no records"
+    assert finding.remedy == ("postroom workers resume web2:7:y",)
+
+
+@pytest.mark.parametrize(("ready", "level"), [(0, NOTE), (5, PROBLEM)])
+def test_drained_workers_only_are_a_problem_while_records_are_ready(
+    ready: int, level: Level
+) -> None:
+    drained = replace(WORKER, state=WorkerState.DRAINED, draining=True)
+    age = timedelta(minutes=1)
+    overview = replace(OVERVIEW, workers=(drained,), ready=ready, oldest_ready=age)
+    finding, note = judge_workers(overview, "1.0")
+    assert (finding.level, note.level) == (level, NOTE)
+    assert finding.text.startswith("worker web1:42:x was drained, and no other is running")
+    assert finding.remedy == ("postroom workers resume web1:42:x",)
+
+
 def test_versions_that_differ_are_noted_and_a_listener_that_is_down_is_a_problem() -> None:
     assert [each.level for each in judge_workers(OVERVIEW, "1.0")] == [OK]
     _, versions = judge_workers(OVERVIEW, "1.1")

@@ -28,11 +28,7 @@ Values = st.SearchStrategy[Any]
 Typed: TypeAlias = tuple[Any, Values]
 Types: TypeAlias = st.SearchStrategy[Typed]
 
-bounded = settings(
-    max_examples=100,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+patient = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
 integers = st.integers() | st.integers(-(10**40), 10**40)
@@ -213,7 +209,7 @@ def _drawn_types(draw: st.DrawFn, depth: int) -> Typed:
 
 
 @pytest.mark.requirement("A7")
-@bounded
+@patient
 @given(st.data(), dataclasses(types_of(2)), st.sampled_from(["snake", "camel"]))
 def test_every_event_comes_back_equal_and_of_the_same_types(
     data: st.DataObject, typed: Typed, case: Any
@@ -229,7 +225,7 @@ def test_every_event_comes_back_equal_and_of_the_same_types(
 
 
 @pytest.mark.requirement("A7")
-@bounded
+@patient
 @given(st.data(), st.sampled_from([list, set, frozenset]))
 def test_times_of_any_zone_come_back_with_their_wall_clock_and_offset(
     data: st.DataObject, kind: Any
@@ -243,7 +239,7 @@ def test_times_of_any_zone_come_back_with_their_wall_clock_and_offset(
 
 
 @pytest.mark.requirement("A7")
-@bounded
+@patient
 @given(
     st.recursive(
         st.none() | st.booleans() | integers | floats | texts,

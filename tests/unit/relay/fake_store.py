@@ -60,6 +60,8 @@ class FakeStore:
         self.share = PARTITIONS
         self.unattended: tuple[Unattended, ...] = ()
         self.pauses = Pauses()
+        self.draining = False
+        """Whether an operator drains the worker."""
         self.reports: list[tuple[float, Mapping[str, Any]]] = []
         """What the worker reported, and after how many seconds."""
         self.writes_attempts = True
@@ -127,7 +129,7 @@ class FakeStore:
     ) -> Poll:
         await self._call("poll", busy=set(busy), surplus=set(surplus), take=take)
         waiting = {row.partition for row in self.rows.values() if self._is_ready(row)}
-        takes = take and not self.pauses.everything
+        takes = take and not (self.pauses.everything or self.draining)
         wanted = waiting - self.others - set(surplus) if takes else set()
         self.leased = wanted | set(busy)
         self.after_look()
@@ -139,6 +141,7 @@ class FakeStore:
             next_due=timedelta(seconds=min(due)) if due else None,
             unattended=self.unattended,
             pauses=self.pauses,
+            draining=self.draining,
         )
 
     def lease_of(self, partition: int) -> Lease:
@@ -166,8 +169,8 @@ class FakeStore:
         for each in partitions:
             self.held_leases[each] = Lease(partition=each, token=self.lease_of(each).token)
 
-    async def release(self, worker: str) -> None:
-        await self._call("release")
+    async def release(self, worker: str, *, stays: bool = False) -> None:
+        await self._call("release", stays=stays)
         self.leased = set()
 
     # -- claims

@@ -20,6 +20,7 @@ async def test_during_a_publisher_outage_everything_is_released() -> None:
     bench.clock.at(0.5, outage)
     await bench.run(10)
     assert bench.at(0.5) == ["release"]
+    assert [each.values["stays"] for each in bench.store.named("release")] == [True, False]
     assert [bench.between(each, 0.5, 10) for each in ("release", "claim", "poll")] == [1, 0, 0]
     assert bench.publisher.sent == [1, 2, 3, 4]
     assert len(bench.store.rows) == 20

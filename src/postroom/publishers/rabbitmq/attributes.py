@@ -12,7 +12,7 @@ def messaging_attributes(
     """Return the attributes of a span that sends a message to these targets."""
     attributes: dict[str, str | int] = {
         "messaging.system": "rabbitmq",
-        "messaging.destination.name": ", ".join(_name(each.place) for each in targets),
+        "messaging.destination.name": ", ".join(destination_name(each.place) for each in targets),
     }
     if len(targets) == 1 and targets[0].place.routing_key:
         key = targets[0].place.routing_key
@@ -22,6 +22,6 @@ def messaging_attributes(
     return attributes
 
 
-def _name(place: Destination) -> str:
+def destination_name(place: Destination) -> str:
     """Name a destination: `exchange:routing key`, or the one of them that is not empty."""
     return ":".join(filter(None, place)) or "amq.default"

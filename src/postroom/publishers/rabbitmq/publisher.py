@@ -22,7 +22,7 @@ from postroom.publishers.rabbitmq.amqp.connection import Connection
 from postroom.publishers.rabbitmq.amqp.errors import EncodeError
 from postroom.publishers.rabbitmq.amqp.frames import Message
 from postroom.publishers.rabbitmq.amqp.inquiry import Inquiry
-from postroom.publishers.rabbitmq.attributes import messaging_attributes
+from postroom.publishers.rabbitmq.attributes import destination_name, messaging_attributes
 from postroom.publishers.rabbitmq.declare import declare
 from postroom.publishers.rabbitmq.message import Properties, cloud_event, plain_message
 from postroom.publishers.rabbitmq.outages import client_errors, cluster_of, loss, missing_exchange
@@ -169,6 +169,10 @@ class RabbitMQPublisher:
         connection = None if self._sender is None else self._sender.connection
         address = None if connection is None else connection.address
         return messaging_attributes(self.routing.targets(record), address)
+
+    def routes_of(self, event_type: str) -> Sequence[str]:
+        """Name the exchanges and routing keys that records of a type go to."""
+        return [destination_name(each.place) for each in self.routing.fixed(event_type)]
 
     # -- connecting
 

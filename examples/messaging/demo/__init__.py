@@ -1,0 +1,1 @@
+"""The messaging application with traffic, faults and a page to watch them: `make demo`."""
