@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -35,6 +35,7 @@ class SQLiteDialect:
 
     def __init__(self, time_limit: timedelta | None = None) -> None:
         self._time_limit = time_limit
+        self._writers = asyncio.Lock()
 
     def install(self, engine: AsyncEngine) -> None:
         """Do nothing: SQLite has no settings to apply."""
@@ -58,8 +59,12 @@ class SQLiteDialect:
 
     @asynccontextmanager
     async def begin(self, engine: AsyncEngine, *, snapshot: bool) -> AsyncIterator[AsyncConnection]:
-        """Take the write lock first, except for a snapshot: later it may be refused."""
-        async with engine.begin() as connection:
+        """Take the write lock first, except for a snapshot: later it may be refused.
+
+        Tasks of one process take turns in the order in which they came: SQLite gives its lock to
+        any of the waiting connections, so that one of many writers could wait for too long.
+        """
+        async with nullcontext() if snapshot else self._writers, engine.begin() as connection:
             await connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_TIMEOUT}")
             if not await _in_transaction(connection):  # an engine may be set up to begin by itself
                 await connection.exec_driver_sql("BEGIN" if snapshot else "BEGIN IMMEDIATE")

@@ -1,0 +1,60 @@
+"""Writers of one process on SQLite, which gives its one lock to any connection that waits."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from postroom.database.database import Database, Run
+from tests.support.shop import outbox
+
+WRITERS = 20
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}")
+    database = Database(engine, outbox.tables)
+    yield database
+    await database.close()
+
+
+async def test_writers_take_turns_in_the_order_in_which_they_came(database: Database) -> None:
+    served: list[int] = []
+
+    async def write(number: int, run: Run) -> None:
+        await run(text("SELECT 1"))
+        served.append(number)
+
+    writing = []
+    async with database.transaction():
+        for number in range(WRITERS):
+            work = database.transact(lambda run, number=number: write(number, run))  # type: ignore[misc]
+            writing.append(asyncio.create_task(work))
+            await asyncio.sleep(0)  # until it waits
+    await asyncio.gather(*writing)
+
+    assert served == list(range(WRITERS))
+
+
+async def test_who_only_reads_waits_for_no_writer(database: Database) -> None:
+    await database.sql.prepare(database.engine)
+    async with database.transaction(), database.transaction(snapshot=True) as run:
+        assert await run(text("SELECT 1"))
+
+
+async def test_a_writer_that_is_cancelled_leaves_its_turn_to_the_next(database: Database) -> None:
+    async def write(run: Run) -> str:
+        await run(text("SELECT 1"))
+        return "written"
+
+    async with database.transaction():
+        cancelled = asyncio.create_task(database.transact(write))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+    assert await database.transact(write) == "written"
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
