@@ -170,7 +170,7 @@ async def test_failed_records_are_retried_and_discarded_and_old_ones_cleaned_up(
         return Refused("never", permanent=True) if first else Delivered()
 
     await save(through, records_of_keys(4, 3))
-    relay = relay_on(through, ledger, treat, retention=timedelta(seconds=0.01))
+    relay = relay_on(through, ledger, treat, retention=timedelta())
     async with running(relay):
         await eventually(lambda: failed_are(tables, 4), "the first of each key fails")
         assert ledger.records() == set()
@@ -183,8 +183,13 @@ async def test_failed_records_are_retried_and_discarded_and_old_ones_cleaned_up(
         await relay.stop()
 
     assert out_of_order(ledger.delivered()) == []
-    assert await relay.clean() == 11
-    assert await rows(tables) == []
+    await eventually(lambda: nothing_is_left(relay, tables), "old records are deleted")
+
+
+async def nothing_is_left(relay: OutboxRelay, engine: AsyncEngine) -> bool:
+    """Clean up, which does nothing while the server still ends the relay's own clean-up."""
+    await relay.clean()
+    return await rows(engine) == []
 
 
 async def failed_are(engine: AsyncEngine, count: int) -> bool:
