@@ -19,10 +19,11 @@ MOST_UNSETTLED = RabbitMQPublisher.max_in_flight + BATCH
 """What a worker may have sent and not settled. `test_unsettled` tests it with few in flight."""
 
 
-async def kill_one(engine: AsyncEngine, mailbox: Mailbox, fleet: Fleet) -> set[str]:
+async def kill_one(engine: AsyncEngine, mailbox: Mailbox, fleet: Fleet) -> tuple[set[str], bool]:
     """Have a worker killed on the way, and another one deliver the rest.
 
-    Gives the records that the first had settled.
+    Gives the records that the first had settled, and whether it left any to the other one: on a
+    busy machine it may be done before it is killed.
     """
 
     async def flows() -> bool:
@@ -33,12 +34,12 @@ async def kill_one(engine: AsyncEngine, mailbox: Mailbox, fleet: Fleet) -> set[s
     await eventually(flows, "it is in full flow")
     victim.kill()
     done = await rows(engine, TABLES.records.c.status == Status.PUBLISHED)
-    assert not await settled(engine)
+    left_some = not await settled(engine)
     survivor = fleet.start()
     await eventually(lambda: settled(engine), "everything is settled")
     survivor.ask_to_stop()
     await eventually(lambda: survivor.dead, "it ends")
-    return {str(row.id) for row in done}
+    return {str(row.id) for row in done}, left_some
 
 
 @pytest.mark.requirement("C16", "E1", "E2")
@@ -55,11 +56,13 @@ async def test_workers_that_are_killed_at_full_speed_lose_nothing_and_repeat_wha
         lease=2.0,
         poll=0.1,
     )
-    for _ in range(ROUNDS):
+    kills = 0
+    while kills < ROUNDS:
         more = records_of_keys(KEYS, EACH)
         records += more
         await save(engine, more)
-        settled_before = await kill_one(engine, distant_mailbox, fleet)
+        settled_before, left_some = await kill_one(engine, distant_mailbox, fleet)
+        kills += left_some
         done |= settled_before & {str(each.id) for each in more}
 
     found = await distant_mailbox.empty()
