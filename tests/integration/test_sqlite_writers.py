@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     await database.close()
 
 
-async def test_writers_take_turns_in_the_order_in_which_they_came(database: Database) -> None:
+async def serve(database: Database) -> list[int]:
+    """Have writers wait for a transaction; give them in the order in which they wrote."""
     served: list[int] = []
 
     async def write(number: int, run: Run) -> None:
@@ -32,12 +34,29 @@ async def test_writers_take_turns_in_the_order_in_which_they_came(database: Data
     writing = []
     async with database.transaction():
         for number in range(WRITERS):
-            work = database.transact(lambda run, number=number: write(number, run))  # type: ignore[misc]
+            work = database.transact(partial(write, number))
             writing.append(asyncio.create_task(work))
             await asyncio.sleep(0)  # until it waits
     await asyncio.gather(*writing)
+    return served
 
-    assert served == list(range(WRITERS))
+
+async def test_writers_take_turns_in_the_order_in_which_they_came(database: Database) -> None:
+    assert await serve(database) == list(range(WRITERS))
+
+
+def test_they_do_so_in_one_event_loop_after_another(tmp_path: Path) -> None:
+    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}")
+    database = Database(engine, outbox.tables)
+
+    async def serve_and_close() -> list[int]:
+        try:
+            return await serve(database)
+        finally:
+            await database.close()
+
+    for _ in range(2):
+        assert asyncio.run(serve_and_close()) == list(range(WRITERS))
 
 
 async def test_who_only_reads_waits_for_no_writer(database: Database) -> None:

@@ -35,7 +35,7 @@ class SQLiteDialect:
 
     def __init__(self, time_limit: timedelta | None = None) -> None:
         self._time_limit = time_limit
-        self._writers = asyncio.Lock()
+        self._line: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     def install(self, engine: AsyncEngine) -> None:
         """Do nothing: SQLite has no settings to apply."""
@@ -64,12 +64,19 @@ class SQLiteDialect:
         Tasks of one process take turns in the order in which they came: SQLite gives its lock to
         any of the waiting connections, so that one of many writers could wait for too long.
         """
-        async with nullcontext() if snapshot else self._writers, engine.begin() as connection:
+        async with nullcontext() if snapshot else self._turn(), engine.begin() as connection:
             await connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_TIMEOUT}")
             if not await _in_transaction(connection):  # an engine may be set up to begin by itself
                 await connection.exec_driver_sql("BEGIN" if snapshot else "BEGIN IMMEDIATE")
             async with _interrupted_after(connection, self._time_limit):
                 yield connection
+
+    def _turn(self) -> asyncio.Lock:
+        """Return the lock of this event loop: a lock cannot be waited for in another one."""
+        loop = asyncio.get_running_loop()
+        if self._line is None or self._line[0] is not loop:
+            self._line = loop, asyncio.Lock()
+        return self._line[1]
 
     def after(self, seconds: str) -> str:
         # To the millisecond, with the six digits that SQLAlchemy reads and writes.
