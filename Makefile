@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-versions chaos lint check format requirements services bench bench-quick bench-peers bench-telemetry bench-operators bench-console capture drain screenshots clean
+.PHONY: help demo test test-versions chaos lint check format requirements services bench bench-quick bench-peers bench-telemetry bench-operators bench-console capture drain screenshots docs docs-serve clean
 
 BIN := .venv/bin
 BASE := .venv/.base-installed
@@ -20,12 +20,13 @@ RECENT := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c '$(RECENT)' 2>/dev/null && echo $$python && break; done)
 
-# $(call install,EXTRA): what pip says is shown only when it fails.
+# $(call install,GROUP): what pip says is shown only when it fails. pip knows groups since 25.1.
 define install
 	@test -n "$(PYTHON)" || { echo "postroom needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python" >&2; exit 1; }
 	@echo "Setting up .venv (once) ..."
 	@said=$$({ $(PYTHON) -m venv .venv && \
-		$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[$(1)]'; } 2>&1) \
+		$(BIN)/python -m pip install --disable-pip-version-check 'pip>=25.1' && \
+		$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[all]' --group $(1); } 2>&1) \
 		|| { echo "$$said"; exit 1; }
 endef
 
@@ -95,8 +96,14 @@ bench-console: $(DEV) services  ## Measure the console's pages, locks and cost o
 screenshots: $(DEV) services  ## Take the pictures of the console that README and docs show; some 11 minutes
 	@$(BIN)/python -m scripts.screenshots
 
+docs: $(DEV)  ## Build the site into site/, strictly; make docs-serve shows it while you write
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+docs-serve: $(DEV)  ## Serve the site on http://127.0.0.1:8000/, and build it anew at every change
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
 clean:  ## Remove .venv, .venvs, .venv-peers, caches and build output (not .services/: a server may live there)
-	@rm -rf .venv .venvs .venv-peers .coverage .coverage.* htmlcov build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache \
+	@rm -rf .venv .venvs .venv-peers .coverage .coverage.* htmlcov build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache \
 		.import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -62,7 +62,9 @@ def install(versions: Versions, constraints: str) -> None:
         re.sub(r"(?m)^SQLAlchemy==.*$", f"SQLAlchemy=={versions.sqlalchemy}", constraints)
     )
     pip = [str(versions.bin / "python"), "-m", "pip", "install", "--quiet"]
-    subprocess.run([*pip, "--disable-pip-version-check", "-c", pinned, "-e", ".[dev]"], check=True)
+    pip += ["--disable-pip-version-check"]
+    subprocess.run([*pip, "pip>=25.1"], check=True)  # the first that knows groups
+    subprocess.run([*pip, "-c", pinned, "-e", ".[all]", "--group", "dev"], check=True)
 
 
 def warnings_to_ignore(sqlalchemy: str) -> Sequence[str]:

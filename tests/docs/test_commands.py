@@ -43,7 +43,7 @@ def test_a_page_s_commands_print_what_it_says(
             assert in_the_docs(printed, database_url, rabbitmq_url) == command.printed
 
 
-WORKER = ROOT / "docs/how-to/worker.md"
+WORKER = ROOT / "docs/operate/worker.md"
 ENGINE = 'create_async_engine(os.environ["DATABASE_URL"])'
 
 

@@ -1,4 +1,4 @@
-"""The publisher that sends from the worker to the broker, as in docs/how-to/publishers.md."""
+"""The publisher that sends from the worker to the broker, as in docs/how-to/own-publisher.md."""
 
 import asyncio
 import json
