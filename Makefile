@@ -10,7 +10,7 @@
 BIN := .venv/bin
 BASE := .venv/.base-installed
 DEV := .venv/.dev-installed
-CODE := $(wildcard src tests examples benchmarks scripts conftest.py)
+CODE := $(wildcard src tests examples demo benchmarks scripts conftest.py)
 unexport PYTHONDONTWRITEBYTECODE # compiled once, not by each of some hundred processes
 ARGS ?=
 # One more than there are cores: tests wait for servers, too; with two more, each takes longer.
@@ -34,7 +34,7 @@ help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(BASE)  ## Serve a page on which to send messages, break things and watch deliveries; until Ctrl-C
-	@$(BIN)/python -m examples.messaging.demo $(if $(SECONDS),--seconds $(SECONDS))
+	@PYTHONPATH=examples/messaging $(BIN)/python -m demo $(if $(SECONDS),--seconds $(SECONDS))
 
 test: $(DEV) services  ## Run every test; measure the coverage of branches, and of the requirements
 	@$(BIN)/pytest -n $(JOBS) --no-loadscope-reorder $(or $(ARGS),--cov --requirements)
@@ -44,7 +44,7 @@ test-versions: $(DEV) services  ## Run the tests on the lowest and highest SQLAl
 
 # What has a short version in the tests: see FULL in tests/support/waiting.py.
 LONG := tests/chaos tests/benchmarks/test_console.py $(addprefix tests/conformance/test_,inspection.py store_stories.py) \
-	examples/accounts/tests/test_openapi.py examples/messaging/tests/test_openapi.py tests/unit/events/test_codec_round_trip.py \
+	tests/examples/accounts/test_openapi.py tests/examples/messaging/test_openapi.py tests/unit/events/test_codec_round_trip.py \
 	$(addprefix tests/integration/test_,canaries.py changing_commands.py commit_order.py nights.py reading_commands.py save_order.py)
 
 chaos: $(DEV) services  ## Kill, freeze and cut off relays for some minutes; the tests have a short version
