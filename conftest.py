@@ -25,7 +25,6 @@ SHARED = (
 """The beginnings of the paths of tests that share servers."""
 
 pytest_plugins = [
-    "tests.coverage_scope",
     "tests.requirements_report",
     "tests.support.browser",
     "tests.time_report",
