@@ -10,6 +10,7 @@
 BIN := .venv/bin
 BASE := .venv/.base-installed
 DEV := .venv/.dev-installed
+RELEASE := .venv/.release-installed
 CODE := $(wildcard src tests examples demo benchmarks scripts conftest.py)
 unexport PYTHONDONTWRITEBYTECODE # compiled once, not by each of some hundred processes
 ARGS ?=
@@ -100,7 +101,7 @@ bench-console: $(DEV) services  ## Measure the console's pages, locks and cost o
 screenshots: $(DEV) services  ## Take the pictures of the console that README and docs show; some 11 minutes
 	@$(BIN)/python -m scripts.screenshots
 
-release-check: $(DEV) services  ## Build the release, install each extra alone, follow README and tutorial, test the copied applications
+release-check: $(RELEASE) services  ## Build the release, install each extra alone, follow README and tutorial, test the copied applications
 	@$(BIN)/python -m scripts.release_check
 
 docs: $(DEV)  ## Build the site into site/, strictly; make docs-serve shows it while you write
@@ -121,3 +122,7 @@ $(BASE): pyproject.toml constraints.txt
 $(DEV): pyproject.toml constraints.txt
 	$(call install,dev)
 	@touch $(BASE) $@
+
+$(RELEASE): pyproject.toml constraints.txt
+	$(call install,release)
+	@touch $(BASE) $(DEV) $@
