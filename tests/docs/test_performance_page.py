@@ -13,7 +13,7 @@ from tests.docs.pages import ROOT
 FOLDER = ROOT / "docs" / "explanation"
 PAGE = FOLDER / "performance.md"
 MEASURED = json.loads((FOLDER / "performance.json").read_text(encoding="utf-8"))["figures"]
-FIGURES: Mapping[tuple[str, str, str], Mapping[str, Any]] = {
+FIGURES: Mapping[tuple[str, ...], Mapping[str, Any]] = {
     (each["row"], each["contender"], each["what"]): each for each in MEASURED
 }
 TABLE = re.compile(r"(?:^\|.*\|\n)+", re.MULTILINE)
