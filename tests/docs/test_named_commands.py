@@ -25,7 +25,7 @@ def test_the_commands_that_a_page_names_exist(page: Path) -> None:
 def exists(words: str) -> bool:
     """Tell whether a command, or one below it, has the options that a page gives it."""
     options = set(OPTION.findall(words))
-    plain = [word for word in words.split() if not word.startswith("--")]
+    plain = [word for word in words.split() if word.islower() and not word.startswith("--")]
     command = GROUP.commands.get(plain[0]) if plain else GROUP
     below = () if command in (None, GROUP) else getattr(command, "commands", {}).values()
     return any(options <= options_of(each) for each in (command, *below) if each is not None)
