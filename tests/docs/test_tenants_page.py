@@ -32,9 +32,7 @@ def test_a_worker_per_tenant_delivers_from_the_schema_of_its_tenant(
     assert "from table `tenant_a.outbox` of database" in done.err
 
 
-def test_commands_take_the_schema_of_a_tenant(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_commands_take_the_schema_of_a_tenant(tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "shop.py").write_text("\n\n".join(snippets(PAGE)))
     run_program([tmp_path / "shop.py"], folder=tmp_path, environment=environment)
     assert "`postroom status --schema tenant_a`" in PAGE.read_text()
