@@ -36,9 +36,9 @@ class Outbox:
 
     Make any number of them. Each has a class of records of its own, `outbox.record`, to query with.
 
-    - `ordering`: "strict" makes the order of positions the order of commits within a key, by a
-      lock; a flush with several keys takes one more round trip for it. "relaxed" takes no lock,
-      for applications in which writers of one key never overlap
+    - `ordering`: "strict" makes the order of positions the order of commits within a key. It locks
+      the key until the commit; a flush with several keys takes one more statement for that.
+      "relaxed" takes no lock, for writers of one key that never overlap
     - `max_retries`: what records are given; None leaves it to the relay's schedule
     - `headers`: called at each capture; what it gives (trace, correlation) goes with the record
     - `redact`: names of payload fields that commands, logs and errors never show: "email",

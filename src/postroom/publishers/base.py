@@ -79,7 +79,10 @@ class Publisher(Protocol):
     def max_in_flight(self) -> int: ...
 
     async def open(self) -> None:
-        """Connect, or raise OutageError. Called at the start and after each outage."""
+        """Connect, or raise OutageError. Called at the start and after each outage.
+
+        `OutboxRelay.run` allows 30 seconds; more than that counts as an outage.
+        """
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome | Outage]:
         """Deliver records of different keys, in any order; return their outcomes, in their order.

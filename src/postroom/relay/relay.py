@@ -158,7 +158,9 @@ class OutboxRelay:
     async def run_once(self) -> Tally:
         """Deliver everything that may be sent now, and return; raises what prevents that.
 
-        A refused record is tried again in a later run, unless its schedule says at once.
+        A refused record is tried again in a later run, unless its schedule says at once. While
+        other workers lease the partitions of all records that are left, it waits: for 1.5 leases
+        (15 s by default) at most. It deletes no old records: see `clean`.
         """
         loop = self._begin(Tally(), drain=True)
         try:

@@ -60,7 +60,8 @@ class RabbitMQPublisher:
     - `url`: `amqp://user:password@host:5672/vhost`, or `amqps://` for TLS; several hosts as
       `host1,host2`, or several URLs
     - `exchange`: where records go; the routing key is their event type
-    - `routes`: other places, by event type or pattern; several for one type if need be
+    - `routes`: other places, by event type or pattern; several for one type if need be. Which of
+      them have confirmed a record is remembered, in memory, for 10,000 records
     - `topology`: what to declare on connecting. Without one the exchange has to be there
     - `cloud_events`: the source to name, for messages that are CloudEvents 1.0 (binary mode) too
     - `confirm_within`: how long the broker may take to confirm a message
