@@ -2,10 +2,11 @@
 
 from functools import cache
 
+from postroom import Outbox
+
 from accounts.account.infrastructure.persistence.mapper import map_accounts_table
 from accounts.core.infrastructure.persistence.mapper import map_profiles_table
 from accounts.shared.infrastructure.persistence.mappers.outbox import map_outbox
-from postroom import Outbox
 
 
 @cache  # a class is mapped once, however many applications a process makes

@@ -2,12 +2,12 @@
 
 import asyncio
 
+import postroom.integrations.alembic  # noqa: F401  a clean check on SQLite
 from alembic import context
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-import postroom.integrations.alembic  # noqa: F401  a clean check on SQLite
 from accounts.mapping import start_mappers
 from accounts.settings import Settings
 

@@ -116,8 +116,3 @@ async def test_swagger_ui_needs_no_other_host(client: httpx.AsyncClient) -> None
         "/static-offline-docs/swagger-ui-bundle.js",
         "/static-offline-docs/swagger-ui.css",
     }
-
-
-async def test_the_relay_is_well(client: httpx.AsyncClient) -> None:
-    answer = await client.get("/health")
-    assert (answer.status_code, answer.json()) == (200, {"status": "ok", "reason": None})

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
+from postroom import EventDispatcher
+
 from accounts.account.application.ports import AccountUnitOfWork, PasswordHasher
 from accounts.account.domain.account import Account
 from accounts.account.domain.password import Password
-from postroom import EventDispatcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

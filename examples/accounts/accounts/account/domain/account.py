@@ -3,9 +3,10 @@
 from typing import Self
 from uuid import UUID, uuid4
 
+from postroom import AggregateRoot
+
 from accounts.account.domain.events import AccountCreated
 from accounts.account.domain.role import AccountRole
-from postroom import AggregateRoot
 
 
 class Account(AggregateRoot):

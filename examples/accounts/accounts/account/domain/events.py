@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from accounts.account.domain.role import AccountRole
 from postroom import DomainEvent
+
+from accounts.account.domain.role import AccountRole
 
 
 @dataclass(frozen=True, kw_only=True)

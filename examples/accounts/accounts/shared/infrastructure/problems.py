@@ -5,11 +5,10 @@ import logging
 from fastapi import FastAPI, Request, status
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from postroom import database_outage
 from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-
-from postroom import database_outage
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +30,9 @@ def install(app: FastAPI) -> None:
 
 
 async def invalid(_: Request, error: Exception) -> JSONResponse:
-    """Say what is wrong with a request, without repeating what was in it: a password, say."""
-    assert isinstance(error, RequestValidationError)
+    """Answer what is wrong with a request, without its values: one may be a password."""
+    if not isinstance(error, RequestValidationError):
+        raise error
     told = [{key: each[key] for key in ("type", "loc", "msg")} for each in error.errors()]
     return JSONResponse({"detail": told}, status.HTTP_422_UNPROCESSABLE_CONTENT)
 

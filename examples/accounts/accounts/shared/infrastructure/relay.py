@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 from dishka import AsyncContainer, Provider, Scope, from_context, provide
+from postroom import HandlersPublisher, Outbox, OutboxRelay
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from accounts.settings import Settings
 from accounts.shared.infrastructure.persistence.session import MainAsyncSession
-from postroom import HandlersPublisher, Outbox, OutboxRelay
 
 
 class RelayProvider(Provider):

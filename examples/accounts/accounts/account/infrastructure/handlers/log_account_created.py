@@ -2,8 +2,9 @@
 
 import logging
 
-from accounts.account.domain.events import AccountCreated
 from postroom import handles
+
+from accounts.account.domain.events import AccountCreated
 
 log = logging.getLogger(__name__)
 

@@ -1,9 +1,10 @@
 """A profile for each new account."""
 
+from postroom import handles
+
 from accounts.account.domain.events import AccountCreated
 from accounts.core.application.ports import CoreUnitOfWork
 from accounts.core.domain.profile import Profile
-from postroom import handles
 
 
 @handles(AccountCreated)

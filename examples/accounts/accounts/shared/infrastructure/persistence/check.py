@@ -3,9 +3,8 @@
 import logging
 
 from dishka import AsyncContainer
-from sqlalchemy.ext.asyncio import AsyncEngine
-
 from postroom import Outbox, database_outage
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 log = logging.getLogger(__name__)
 
