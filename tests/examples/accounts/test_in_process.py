@@ -39,7 +39,7 @@ async def test_the_effect_of_a_handler_that_fails_is_lost(
     with database.refusing("profiles", f"NEW.display_name = '{name}'"):
         async with in_process.client() as client:
             account_id = (await sign_up(client, email))["account_id"]
-    assert "CreateProfileOnAccountCreated failed to handle AccountCreated" in in_process.command.err
+    assert "create_profile failed to handle AccountCreated" in in_process.command.err
     assert f"account {account_id} was created" in in_process.command.err
     assert database.profiles(account_id) == 0
     assert database.count("outbox", "aggregate_id", account_id) == 0

@@ -9,7 +9,7 @@ from accounts.account.domain.events import AccountCreated
 log = logging.getLogger(__name__)
 
 
-@handles(AccountCreated)
+@handles(AccountCreated, name="log_account")
 class LogAccountCreated:
     """Names the account by its id: a log is no place for addresses."""
 

@@ -7,7 +7,7 @@ from accounts.core.application.ports import CoreUnitOfWork
 from accounts.core.domain.profile import Profile
 
 
-@handles(AccountCreated)
+@handles(AccountCreated, name="create_profile")
 class CreateProfileOnAccountCreated:
     """Creates the profile in a transaction of its own, some time after the account's."""
 
