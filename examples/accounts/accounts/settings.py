@@ -14,7 +14,7 @@ Seconds = Annotated[float, Field(gt=0, le=24 * 3600)]
 
 
 class EventDispatch(StrEnum):
-    """How events get to their handlers: saved in the outbox, or in the request that raised them."""
+    """Whether handlers run from the outbox, or in the request that raised the event."""
 
     OUTBOX = "outbox"
     IN_PROCESS = "in_process"

@@ -22,7 +22,7 @@ def run(connection: Connection) -> None:
 
 
 def write_sql() -> None:
-    """For `--sql`: there is no database to look at."""
+    """Print the statements, without a database: `alembic upgrade head --sql`."""
     context.configure(url=url, target_metadata=metadata, literal_binds=True)
     with context.begin_transaction():
         context.run_migrations()

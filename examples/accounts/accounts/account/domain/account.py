@@ -1,4 +1,4 @@
-"""The account, and what it tells the world when it is created."""
+"""The account, which raises AccountCreated."""
 
 from typing import Self
 from uuid import UUID, uuid4
@@ -10,7 +10,7 @@ from accounts.account.domain.role import AccountRole
 
 
 class Account(AggregateRoot):
-    """Somebody who has signed up. There is one for an email address, however it is written."""
+    """Somebody who has signed up. An email address has one account; case does not matter."""
 
     def __init__(self, *, account_id: UUID, email: str, password_hash: str, role: AccountRole):
         self.account_id = account_id

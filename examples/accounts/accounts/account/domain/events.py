@@ -1,4 +1,4 @@
-"""What happens to accounts. Other contexts may rely on it, so it holds no secret."""
+"""The events of accounts. Other contexts handle them, so they hold no secret."""
 
 from dataclasses import dataclass
 from uuid import UUID

@@ -76,6 +76,6 @@ async def answers(engine: AsyncEngine) -> bool:
     except Exception as error:
         if not database_outage(error):
             raise
-        log.warning("the database is away: %r", getattr(error, "orig", error))
+        log.warning("the database is unavailable: %r", getattr(error, "orig", error))
         return False
     return True

@@ -10,7 +10,7 @@ from accounts.shared.infrastructure.telemetry import Watch
 
 
 def serve_metrics(app: FastAPI) -> Watch:
-    """Add the route `/metrics`; return what has a relay counted in it."""
+    """Add the route `/metrics`; return the function that adds a relay to it."""
     registry, outbox_metrics = CollectorRegistry(), OutboxCollector()
     ProcessCollector(registry=registry)
     registry.register(outbox_metrics)

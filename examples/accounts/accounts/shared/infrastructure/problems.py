@@ -1,4 +1,4 @@
-"""What goes wrong, as an answer: a status and a `detail`."""
+"""Error responses: a status code and a `detail`."""
 
 import logging
 
@@ -13,24 +13,24 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 log = logging.getLogger(__name__)
 
 OUTAGES = (DBAPIError, PoolTimeoutError, OSError)
-"""What a database that is away may be noticed by."""
+"""The errors that an unavailable database can cause."""
 
 
 class Problem(BaseModel):
-    """The body of an answer that is not what was asked for."""
+    """The body of an error response."""
 
     detail: str
 
 
 def install(app: FastAPI) -> None:
-    """Have the application answer for the errors that any of its routes may raise."""
+    """Add the handlers of errors that any route can raise."""
     app.add_exception_handler(RequestValidationError, invalid)
     for error in OUTAGES:
         app.add_exception_handler(error, unavailable)
 
 
 async def invalid(_: Request, error: Exception) -> JSONResponse:
-    """Answer what is wrong with a request, without its values: one may be a password."""
+    """Answer 422 with what is wrong, without the values: one may be a password."""
     if not isinstance(error, RequestValidationError):
         raise error
     told = [{key: each[key] for key in ("type", "loc", "msg")} for each in error.errors()]
@@ -38,10 +38,12 @@ async def invalid(_: Request, error: Exception) -> JSONResponse:
 
 
 async def unavailable(request: Request, error: Exception) -> JSONResponse:
-    """Answer for a database that is away; any other error is a bug, and shown as one."""
+    """Answer 503 if the database is unavailable; raise any other error again."""
     if not database_outage(error):
         raise error
     cause = getattr(error, "orig", error)  # without the statement, which SQLAlchemy adds
-    log.warning("the database is away for %s %s: %r", request.method, request.url.path, cause)
-    detail = "The database is away. Please try again later."
+    log.warning(
+        "the database is unavailable for %s %s: %r", request.method, request.url.path, cause
+    )
+    detail = "The database is unavailable. Please try again later."
     return JSONResponse({"detail": detail}, status.HTTP_503_SERVICE_UNAVAILABLE)

@@ -8,14 +8,14 @@ from postroom import OutboxRelay
 from accounts.settings import Settings
 
 Watch = Callable[[OutboxRelay], None]
-"""Has a relay report what it does."""
+"""Adds metrics or traces to a relay."""
 
 MISSING = "accounts cannot start: {} is not installed. METRICS_ENABLED and TRACING_ENABLED need {}"
 INSTALL = "the extra `telemetry`: pip install 'accounts[telemetry]'"
 
 
 def install(app: FastAPI, settings: Settings) -> list[Watch]:
-    """Install what the settings switch on; return what has to be done with the relay.
+    """Install what the settings switch on; return functions to call with the relay.
 
     Packages of the extra `telemetry` are imported only when they are used.
     """

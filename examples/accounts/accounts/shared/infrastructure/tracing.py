@@ -20,7 +20,7 @@ NOT_TRACED = "/health/,/metrics"
 
 
 def trace_requests(app: FastAPI, settings: Settings) -> Watch:
-    """Begin a span for each request; return what has a relay traced.
+    """Begin a span for each request; return the function that traces a relay.
 
     The OTLP exporter reads the variables OTEL_EXPORTER_OTLP_…, such as its endpoint.
     """

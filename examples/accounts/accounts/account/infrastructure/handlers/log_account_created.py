@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 @handles(AccountCreated, name="log_account")
 class LogAccountCreated:
-    """Names the account by its id: a log is no place for addresses."""
+    """Logs the id of the account, and not its email address."""
 
     async def handle(self, event: AccountCreated) -> None:
         log.info("account %s was created", event.account_id)
