@@ -1,4 +1,4 @@
-"""The commands of the runbooks exist, with the options that they are shown with."""
+"""The commands of the runbooks and operators' pages exist, with the options shown there."""
 
 import re
 import shlex
@@ -11,7 +11,8 @@ import typer
 from postroom.cli.app import app
 from tests.docs.pages import PAGES, ROOT, name
 
-RUNBOOKS = [page for page in PAGES if page.is_relative_to(ROOT / "docs/runbooks")]
+FOLDERS = (ROOT / "docs/runbooks", ROOT / "docs/operate")
+RUNBOOKS = [page for page in PAGES if page.parent in FOLDERS]
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`(postroom [^`…]+?)…?`")
 
