@@ -38,6 +38,8 @@ PASSWORDS = {"POSTGRES_PASSWORD": "one", "RABBITMQ_PASSWORD": "two"}
 GRACE = WorkerSettings().grace
 LONGEST_STOP = GRACE + 3 * LEAVE_WITHIN + CLOSE_WITHIN
 """Seconds from SIGTERM to the end of a worker at most: what is in flight, then three steps."""
+CONNECTIONS = 6
+"""How many a worker opens to the database at most."""
 SETTINGS = {
     "DATABASE_URL",
     "RABBITMQ_URL",
@@ -253,6 +255,17 @@ def insert(url: str) -> None:
         )
 
 
+def sessions(url: str) -> int:
+    """Count the connections to the database, but this one."""
+    query = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    with psycopg.connect(url) as connection:
+        [(count,)] = connection.execute(query).fetchall()
+    return int(count)
+
+
 async def answers(client: httpx.AsyncClient, worker: Command, path: str, code: int) -> None:
     async def answered() -> bool:
         assert not worker.ended, worker.err
@@ -298,6 +311,9 @@ async def test_the_services_of_compose_create_the_tables_and_the_exchange_and_de
     assert b"postroom_workers" in (await client.get("/metrics")).content
     insert(empty_database)
     assert len(await broker.consume(queue, 1)) == 1
+    sizing = (ROOT / "docs/operate/sizing.md").read_text()
+    assert f"up to {CONNECTIONS} connections" in sizing
+    assert sessions(empty_database) <= CONNECTIONS
 
     assert await postroom.execute(*DOCKERFILE.health_check, **environment).code() == 0
     assert await worker.stop() == 0
