@@ -33,3 +33,12 @@ def test_every_row_is_measured_and_no_event_is_lost_or_out_of_order(tmp_path: Pa
     assert all(row in ended.stdout for row in ROWS)
     chart = ElementTree.parse(tmp_path / "performance.svg")  # noqa: S314 - we wrote it
     assert "postroom" in "".join(chart.getroot().itertext())
+
+
+def test_the_bytes_of_a_record_are_measured() -> None:
+    words = ["--records", "50", "--payloads", "300", "3000"]
+    command = [sys.executable, "-m", "benchmarks.size", *words]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    *_, small, large = ended.stdout.splitlines()
+    assert (small.split()[0], large.split()[0]) == ("300", "3,000")
