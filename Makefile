@@ -105,8 +105,9 @@ screenshots: $(DEV) services  ## Take the pictures of the console that README an
 release-check: $(RELEASE) services  ## Build the release, install each extra alone, follow README and tutorial, test the copied applications
 	@$(BIN)/python -m scripts.release_check
 
+# With --quiet, mkdocs would not count warnings.
 docs: $(DEV)  ## Build the site into site/, strictly; make docs-serve shows it while you write
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@said=$$(NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build 2>&1) || { echo "$$said" | grep -v ^INFO; exit 1; }
 
 docs-serve: $(DEV)  ## Serve the site on http://127.0.0.1:8000/, and build it anew at every change
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
