@@ -76,7 +76,7 @@ def test_every_metric_is_on_the_dashboard_and_in_the_docs() -> None:
     shown = {name for query in PANELS for name in NAME.findall(query)}
     for name, it in METRICS.items():
         assert shown & {f"{name}{end}" for end in SUFFIXES[it.kind]}, name
-    documented = set(NAME.findall((ROOT / "docs/operate/monitor.md").read_text()))
+    documented = set(NAME.findall((ROOT / "docs/reference/metrics.md").read_text()))
     assert documented <= EXPORTED | METRICS.keys()
     for name, it in METRICS.items():
         assert name in documented or f"{name}_total" in documented, (name, it.kind)
