@@ -8,12 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    __version__: str
     from postroom.public import *  # noqa: F403
     from postroom.public import __all__ as __all__
 else:  # a type checker would take any name from a module with a `__getattr__`
 
     def __getattr__(name: str) -> object:
         """Import all public names when one of them is used that is not there yet."""
+        if name == "__version__":
+            return import_module("importlib.metadata").version("postroom")
         if name.startswith("__") and name != "__all__":
             raise AttributeError(name)
         public = import_module("postroom.public")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TYPED_ALONG = [ROOT / "README.md", ROOT / "docs/tutorial/first-event.md"]
+"""Pages that name files and commands; `typed_along.py` follows them."""
 SNIPPET = re.compile(r"^( *)```python\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PROMPT = re.compile(r"^\$ ", re.MULTILINE)

@@ -11,7 +11,7 @@ from sqlalchemy import MetaData, create_engine, make_url
 
 from postroom import Outbox, OutboxRecord
 from postroom.publishers.rabbitmq.amqp.address import parse
-from tests.docs.pages import PAGES, ROOT, Command, commands, name, snippets
+from tests.docs.pages import PAGES, ROOT, TYPED_ALONG, Command, commands, name, snippets
 from tests.support.command import SCRIPT
 from tests.support.program import Program, run_program
 
@@ -29,7 +29,9 @@ class DocsRecord(OutboxRecord):
 docs_outbox = Outbox(MetaData(), record=DocsRecord)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page not in TYPED_ALONG and commands(page)], ids=name
+)
 def test_a_page_s_commands_print_what_it_says(
     page: Path, tmp_path: Path, database_url: str, rabbitmq_url: str
 ) -> None:

@@ -1,5 +1,6 @@
 """Every command of the examples' own pages runs, and prints what the page says."""
 
+import os
 import re
 import shutil
 import socket
@@ -15,9 +16,12 @@ import pytest
 from tests.docs.pages import CONSOLE, CONTINUED, PROMPT, ROOT, Command, name
 from tests.support.waiting import PATIENCE, eventually
 
+BIN = Path(sys.executable).parent
 PAGES = sorted((ROOT / "examples").glob("*/README.md"))
-OURS = re.compile(r"export |curl |psql |\.venv/bin/(alembic|uvicorn|postroom|python -m examples)")
-OF_OTHERS = re.compile(r"make |createdb |\.venv/bin/(pip|pytest) ")
+OURS = re.compile(
+    r"export |curl |psql |alembic |uvicorn |postroom |python -m (accounts|family|messaging)"
+)
+OF_OTHERS = re.compile(r"make |createdb |docker |pip |pytest|python -m venv|\. \.venv/bin/activate")
 """What sets up and tests everything: that is done, or being done."""
 STAYING = {"uvicorn": "Uvicorn running", "worker": "postroom: delivers", "audit": "audit: waits"}
 """What runs until it is stopped, and what it says when it has begun."""
@@ -28,11 +32,11 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 class Terminal:
-    """Somebody who types what a page says, from the root of the repository as it seems."""
+    """Somebody who types what a page says, in a folder with all files of the example."""
 
-    def __init__(self, folder: Path, database_url: str, rabbitmq_url: str) -> None:
-        (folder / "examples").symlink_to(ROOT / "examples")
-        (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
+    def __init__(self, folder: Path, page: Path, database_url: str, rabbitmq_url: str) -> None:
+        for file in page.parent.iterdir():
+            (folder / file.name).symlink_to(file)
         self.folder = folder
         self.urls = database_url, rabbitmq_url
         self.port = free_port()
@@ -97,15 +101,16 @@ class Terminal:
         return subprocess.Popen(
             ["sh", "-c", self.exported + words],
             cwd=self.folder,
+            env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"},
             stdout=output,
             stderr=subprocess.STDOUT,
         )
 
 
 @contextmanager
-def terminal(folder: Path, database_url: str, rabbitmq_url: str) -> Iterator[Terminal]:
+def terminal(folder: Path, page: Path, database_url: str, rabbitmq_url: str) -> Iterator[Terminal]:
     with ExitStack() as stack:
-        it = Terminal(folder, database_url, rabbitmq_url)
+        it = Terminal(folder, page, database_url, rabbitmq_url)
         for kind in STAYING:
             stack.callback(it.stop, kind)
         yield it
@@ -129,7 +134,7 @@ def without_ids(text: str) -> str:
 
 
 def test_every_example_has_a_page() -> None:
-    folders = {path.parent.name for path in (ROOT / "examples").glob("*/__init__.py")}
+    folders = {path.parent.name for path in (ROOT / "examples").glob("*/alembic.ini")}
     assert {page.parent.name for page in PAGES} == folders == {"accounts", "family", "messaging"}
 
 
@@ -141,6 +146,6 @@ async def test_the_commands_of_an_example_do_what_its_page_says(
     commands = typed(page)
     assert commands
     assert [each.words for each in commands if not OURS.match(each.words)] == []
-    with terminal(tmp_path, database_url, rabbitmq_url) as it:
+    with terminal(tmp_path, page, database_url, rabbitmq_url) as it:
         for command in commands:
             await it.type(command)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from examples.messaging.demo.broker import socket_path
+from demo.broker import socket_path
 from tests.support.demo import Demo, State, forked, is_running, running_demo
 from tests.support.waiting import PATIENCE, eventually
 

@@ -1,6 +1,6 @@
 """The counters of the demo's page show what goes wrong."""
 
-from examples.messaging.demo.ledger import Arrival, Ledger
+from demo.ledger import Arrival, Ledger
 
 
 def arrival(position: int, key: str = "message 1") -> Arrival:

@@ -131,6 +131,27 @@ def test_without_a_topology_there_is_just_the_exchange(
     ]
 
 
+def test_a_queue_takes_every_message_of_the_exchange(
+    run_postroom: InProcess, broker: Broker, rabbitmq_url: str, name: str
+) -> None:
+    words = ["--broker", rabbitmq_url, "--exchange", name, "--queue", name]
+    command = run_postroom("topology", "--apply", *words)
+    assert command.code == 0, command.err
+    assert lines(command.out)[1:] == [
+        f"exchange {name} (topic)",
+        f"queue {name} (classic)",
+        f"from {name} by #",
+    ]
+    broker.publish(name, "anything.at.all")
+    asyncio.run(eventually(lambda: broker.waiting(name) == 1))
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_topology_of_code_gets_no_further_queue(run_postroom: InProcess) -> None:
+    line = run_postroom("topology", "shop:relay", "--queue", "more").error_line(USAGE)
+    assert line.endswith("--queue adds to --exchange. The queues of shop:relay are in its code.")
+
+
 @pytest.mark.usefixtures("shop")
 def test_what_the_broker_has_otherwise_is_an_error_and_stays(
     run_postroom: InProcess, broker: Broker, name: str

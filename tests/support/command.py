@@ -14,6 +14,9 @@ from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(sys.executable).with_name("postroom")
+APPLICATIONS = [ROOT / "examples" / name for name in ("accounts", "family", "messaging")]
+PYTHONPATH = os.pathsep.join(map(str, [ROOT, *APPLICATIONS]))
+"""Where processes find the tests' modules and the applications."""
 
 
 Process = subprocess.Popen[bytes] | Program
@@ -86,7 +89,7 @@ class Commands:
 
     def python(self, *words: str, **environment: str) -> Command:
         """Start Python with these words; it finds the examples, wherever it is started."""
-        path = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        path = {"PYTHONPATH": PYTHONPATH, "PYTHONUNBUFFERED": "1"}
         return self._fork(*words, **path, **environment)
 
     def execute(self, *words: str, **environment: str) -> Command:

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 NOT_KEPT = httpx.Limits(max_keepalive_connections=0)  # a demo that ends closes them
 WARNINGS = "error,ignore:unclosed:ResourceWarning"
 """asyncio's server does not close a connection that comes just when the broker is stopped."""
-MODULE = "examples.messaging.demo"
+MODULE = "demo"
 State = dict[str, Any]
 Start = Callable[[dict[str, str], IO[bytes]], Process]
 
@@ -37,6 +37,7 @@ class Demo:
         self._client = httpx.Client(timeout=PATIENCE, limits=NOT_KEPT)
         environment = {
             "PATH": os.environ["PATH"],
+            "PYTHONPATH": "examples/messaging",
             "TMPDIR": str(self.temporary),
             "PYTHONWARNINGS": WARNINGS,  # the worker inherits it
         }

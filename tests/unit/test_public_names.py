@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import packages_distributions
+from importlib.metadata import packages_distributions, version
 from typing import Any, get_args
 
 import pytest
@@ -157,3 +157,7 @@ def _parts(hint: Any) -> Iterator[Any]:
     for part in get_args(hint):
         for each in part if isinstance(part, list) else [part]:
             yield from _parts(each)
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    assert postroom.__version__ == version("postroom")

@@ -8,8 +8,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 import postroom.integrations.alembic  # noqa: F401  a clean check on SQLite
-from examples.accounts.mapping import start_mappers
-from examples.accounts.settings import Settings
+from accounts.mapping import start_mappers
+from accounts.settings import Settings
 
 metadata = start_mappers().metadata
 url = Settings.load().database_url

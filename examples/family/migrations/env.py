@@ -6,8 +6,8 @@ from alembic import context
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from examples.family.infrastructure.outbox import outbox
-from examples.family.settings import DatabaseSettings
+from family.infrastructure.outbox import outbox
+from family.settings import DatabaseSettings
 
 
 def migrate(connection: Connection) -> None:

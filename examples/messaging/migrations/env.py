@@ -6,9 +6,9 @@ from alembic import context
 from sqlalchemy import Connection
 
 import postroom.integrations.alembic  # noqa: F401  a clean check on SQLite
-from examples.messaging.database import make_engine
-from examples.messaging.models import Base
-from examples.messaging.settings import Settings
+from messaging.database import make_engine
+from messaging.models import Base
+from messaging.settings import Settings
 
 
 def migrate(connection: Connection) -> None:

@@ -104,17 +104,25 @@ class TopologySettings:
 @command
 async def topology(
     settings: TopologySettings,
+    queues: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--queue",
+            metavar="NAME",
+            help="Also a durable queue that takes every message of --exchange. May be repeated.",
+        ),
+    ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Declare it on the broker.")] = False,
 ) -> int:
     """Print the exchanges and queues that the broker needs; with --apply, declare them.
 
     Existing exchanges and queues are not changed. One that differs is an error, exit code 5.
-    Without MODULE:TOPOLOGY the topology is one topic exchange, --exchange.
+    Without MODULE:TOPOLOGY the topology is one topic exchange, --exchange, with its --queue.
 
     [bold]Examples[/bold]
       postroom topology app.outbox:relay
       postroom topology app.outbox:relay --apply
-      postroom topology --exchange orders --broker amqp://app@mq/shop --apply
+      postroom topology --exchange orders --queue invoices --apply
     """
     from rich.console import Console
 
@@ -124,6 +132,7 @@ async def topology(
         settings.relay,
         settings.broker,
         settings.exchange,
+        queues=queues or [],
         broker_wins="broker" in settings.given,
     )
     if apply:

@@ -1,5 +1,6 @@
 """Shows a topology, and has it declared."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.markup import escape
@@ -23,14 +24,20 @@ class Found(NamedTuple):
 
 
 async def topology_of(
-    target: str | None, broker: str, exchange: str, *, broker_wins: bool
+    target: str | None, broker: str, exchange: str, *, queues: Sequence[str], broker_wins: bool
 ) -> Found:
-    """Load a topology, or that of a relay; without either there is just an exchange.
+    """Load a topology, or that of a relay; without either, make one of an exchange and queues.
 
     If `broker_wins`, the topology is for that broker, and not for the one of the relay.
     """
     try:
-        from postroom.publishers.rabbitmq import Exchange, RabbitMQPublisher, Topology
+        from postroom.publishers.rabbitmq import (
+            Binding,
+            Exchange,
+            Queue,
+            RabbitMQPublisher,
+            Topology,
+        )
         from postroom.publishers.rabbitmq.outages import cluster_of
     except ModuleNotFoundError as error:
         raise missing_extra(error) or error from error
@@ -39,7 +46,10 @@ async def topology_of(
     except ConfigurationError as error:
         raise CommandError(str(error)) from error
     if target is None:
-        return Found(Topology(exchanges=[Exchange(exchange)]), cluster)
+        bound = [Queue(name, [Binding(exchange)]) for name in queues]
+        return Found(Topology(exchanges=[Exchange(exchange)], queues=bound), cluster)
+    if queues:
+        raise CommandError(f"--queue adds to --exchange. The queues of {target} are in its code.")
     found: Topology | OutboxRelay = await load(target, Topology, OutboxRelay)
     if isinstance(found, Topology):
         return Found(found, cluster)

@@ -1,9 +1,0 @@
-"""The outbox, in the application's own registry and metadata."""
-
-from examples.accounts.shared.infrastructure.persistence.registry import mapper_registry
-from postroom import Outbox, map_outbox_table
-
-
-def map_outbox() -> Outbox:
-    """Map postroom's record to the table `outbox`."""
-    return map_outbox_table(mapper_registry)

@@ -1,0 +1,67 @@
+"""A consumer that prints what arrives: `python -m messaging.audit`."""
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+from typing import Any
+
+import aio_pika
+from aio_pika.abc import AbstractIncomingMessage
+from aio_pika.exceptions import AMQPError, ChannelNotFoundEntity
+
+from messaging.broker import AUDIT_QUEUE
+from messaging.settings import Settings
+from postroom import MemoryPublisher
+
+
+def line(event_type: str | None, payload: dict[str, Any]) -> str:
+    """Tell of a message in one line."""
+    about = payload.get("status") or ", ".join(payload.get("changed_fields", ()))
+    return f"audit:    {event_type:<26} {payload.get('aggregate_id')}  {about}"
+
+
+async def print_from_memory(publisher: MemoryPublisher) -> None:
+    """Print what comes to the audit queue of a broker in this process, for ever."""
+    queue = publisher.queue(AUDIT_QUEUE)
+    while True:
+        message = await queue.get()
+        print(line(message.event_type, message.payload), flush=True)
+
+
+async def print_from_rabbitmq(url: str) -> None:
+    """Print what comes to the audit queue, until a signal; a message is gone when it is printed."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with await aio_pika.connect_robust(url) as connection:
+        channel = await connection.channel()
+        await channel.set_qos(prefetch_count=100)
+        queue = await channel.get_queue(AUDIT_QUEUE)  # the worker declares it
+        await queue.consume(print_message)
+        print(f"audit: waits for messages of {queue.name}", file=sys.stderr, flush=True)
+        await stopped.wait()
+    print("audit: has stopped", file=sys.stderr)
+
+
+async def print_message(message: AbstractIncomingMessage) -> None:
+    async with message.process():
+        print(line(message.type, json.loads(message.body)), flush=True)
+
+
+def main() -> None:
+    url = Settings.load().rabbitmq_url
+    if url is None:
+        sys.exit("audit: there is no broker to listen to: set RABBITMQ_URL")
+    logging.disable()  # what the client library complains of is said below, in a line
+    try:
+        asyncio.run(print_from_rabbitmq(url))
+    except ChannelNotFoundEntity:
+        sys.exit(f"audit: there is no queue {AUDIT_QUEUE} yet: start the worker first")
+    except (AMQPError, OSError) as error:
+        sys.exit(f"audit: the broker cannot be used: {error}")
+
+
+if __name__ == "__main__":
+    main()

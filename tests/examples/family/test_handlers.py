@@ -1,0 +1,128 @@
+"""The command handlers with fakes around them: what they save, and what they refuse to."""
+
+from datetime import timedelta
+
+import pytest
+
+from family.domain.errors import (
+    AlreadyInvitedError,
+    AlreadyMemberError,
+    FamilyNotFoundError,
+    InvalidEmailError,
+    InvitationExpiredError,
+    InvitationNotFoundError,
+    NotAllowedError,
+)
+from family.domain.events import FamilyMemberInvitedEvent, FamilyMemberJoinedEvent
+from family.domain.family import Family
+from family.domain.invitation import InvitationStatus
+from family.domain.values import Email, FamilyId, Role, UserId
+from tests.examples.family.world import World
+
+FORTNIGHT = timedelta(days=14)
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    await world.create_family()
+    return world
+
+
+async def test_an_invitation_is_saved_together_with_its_event(world: World) -> None:
+    invitation = await world.invite("John@Example.com")
+    assert world.invitations.all == [invitation]
+    assert invitation.email == Email("john@example.com")
+    assert invitation.expires_at == world.clock.now() + FORTNIGHT
+    [event] = world.unit_of_work.events
+    assert isinstance(event, FamilyMemberInvitedEvent)
+    assert (event.invitation_id, event.is_resend) == (invitation.id, False)
+
+
+@pytest.mark.parametrize(
+    ("email", "expected"),
+    [("nonsense", InvalidEmailError), ("ann@example.com", AlreadyMemberError)],
+)
+async def test_what_is_refused_is_not_saved(
+    world: World, email: str, expected: type[Exception]
+) -> None:
+    before = world.unit_of_work.saved
+    with pytest.raises(expected):
+        await world.invite(email)
+    assert world.invitations.all == []
+    assert world.unit_of_work.saved == before
+
+
+async def test_an_address_is_invited_once(world: World) -> None:
+    await world.invite()
+    with pytest.raises(AlreadyInvitedError):
+        await world.invite()
+    assert len(world.invitations.all) == 1
+
+
+async def test_an_address_is_invited_again_when_its_invitation_has_run_out(world: World) -> None:
+    first = await world.invite()
+    old = world.token
+    world.clock.advance(FORTNIGHT)
+    second = await world.invite()
+    assert first.status is InvitationStatus.EXPIRED
+    assert second.status is InvitationStatus.PENDING
+    with pytest.raises(InvitationExpiredError):
+        await world.accept(old, UserId.new())
+
+
+async def test_nobody_invites_into_a_family_that_is_not_there(world: World) -> None:
+    world.family = Family(id=FamilyId.new(), name=world.family.name)
+    with pytest.raises(FamilyNotFoundError):
+        await world.invite()
+
+
+async def test_a_stranger_is_told_neither_of_a_family_nor_of_its_invitations(world: World) -> None:
+    invitation, stranger = await world.invite(), UserId.new()
+    with pytest.raises(FamilyNotFoundError):
+        await world.invite("jane@example.com", by=stranger)
+    with pytest.raises(FamilyNotFoundError):
+        await world.look(by=stranger)
+    with pytest.raises(InvitationNotFoundError):
+        await world.resend(invitation, by=stranger)
+
+
+async def test_a_new_token_replaces_the_one_before(world: World) -> None:
+    invitation, john = await world.invite(), UserId.new()
+    old = world.token
+    await world.resend(invitation, by=world.ann.id)
+    with pytest.raises(InvitationNotFoundError):
+        await world.accept(old, john)
+    await world.accept(world.token, john)
+    assert world.family.role_of(john) == Role.named("Member")
+
+
+async def test_who_may_not_invite_may_not_resend(world: World) -> None:
+    await world.invite()
+    john = UserId.new()
+    await world.accept(world.token, john)
+    invitation = await world.invite("jane@example.com")
+    with pytest.raises(NotAllowedError):
+        await world.resend(invitation, by=john)
+
+
+async def test_who_accepts_joins_with_the_role_and_the_address_of_the_invitation(
+    world: World,
+) -> None:
+    await world.invite()
+    john = UserId.new()
+    await world.accept(world.token, john)
+    event = world.unit_of_work.events[-1]
+    assert isinstance(event, FamilyMemberJoinedEvent)
+    assert (event.user_id, event.email) == (john, Email("john@example.com"))
+    view = await world.look(by=john)
+    assert [member.user_id for member in view.family.members] == [world.ann.id, john]
+    assert [each.status for each in view.invitations] == [InvitationStatus.ACCEPTED]
+
+
+async def test_a_member_who_accepts_another_invitation_changes_nothing(world: World) -> None:
+    await world.invite()
+    saved = world.unit_of_work.saved
+    with pytest.raises(AlreadyMemberError):
+        await world.accept(world.token, world.ann.id)
+    assert world.unit_of_work.saved == saved
