@@ -44,7 +44,7 @@ test: $(DEV) services  ## Run every test, and check that each requirement has a 
 coverage: $(DEV) services  ## Measure which branches the tests reach; less than 90 % fails
 	@$(BIN)/pytest -n $(JOBS) --no-loadscope-reorder --cov tests/unit tests/integration tests/console $(ARGS)
 
-test-versions: $(DEV) services  ## Run the tests on the lowest and highest SQLAlchemy, and on Python 3.11, 3.12 and 3.13
+test-versions: $(DEV) services  ## Run the tests on Python 3.11, 3.12 and 3.13, and on the lowest versions of all libraries
 	@$(BIN)/python -m scripts.versions $(ARGS)
 
 # What has a short version in the tests: see FULL in tests/support/waiting.py.

@@ -1,4 +1,4 @@
-"""Run the tests on the lowest and the highest SQLAlchemy, and on every Python that is supported.
+"""Run the tests on every supported Python, and on the lowest versions of all that users install.
 
 Run as `make test-versions`, or `python -m scripts.versions [pytest's arguments]` from the root of
 the repository. Each combination has a virtual environment of its own in .venvs.
@@ -8,42 +8,47 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 PYTHONS = ("3.11", "3.12", "3.13")
 SUITES = ("tests/unit", "tests/conformance", "tests/integration")
 FOLDER = Path(".venvs")
+LOWEST = re.compile(r"([\w.-]+)(?:\[.*\])?>=([\d.]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """One combination to test."""
+    """One combination to test: a Python, with pinned versions of libraries."""
 
     python: str
-    sqlalchemy: str
+    libraries: str
+    pins: str = field(repr=False)
+    group: str = "dev"
 
     def __str__(self) -> str:
-        return f"Python {self.python}, SQLAlchemy {self.sqlalchemy}"
+        return f"Python {self.python}, {self.libraries}"
 
     @property
     def bin(self) -> Path:
-        return FOLDER / f"{self.python}-{self.sqlalchemy}" / "bin"
+        return FOLDER / f"{self.python}-{self.libraries.replace(' ', '-')}" / "bin"
 
 
-def sqlalchemy_versions(project: str, constraints: str) -> tuple[str, str]:
-    """Read the lowest version that users may have, and the one that we pin."""
-    [lowest] = re.findall(r'"SQLAlchemy\[asyncio\]>=([\d.]+),', project)
-    [highest] = re.findall(r"(?m)^SQLAlchemy==(\S+)$", constraints)
-    return lowest, highest
+def lowest_versions(project: str) -> str:
+    """Pin what users install, extras included, to the lowest versions that pyproject allows."""
+    table = tomllib.loads(project)["project"]
+    extras = [each for extra in table["optional-dependencies"].values() for each in extra]
+    found = [LOWEST.match(each) for each in (*table["dependencies"], *extras)]
+    return "".join(sorted({f"{each[1]}=={each[2]}\n" for each in found if each}))
 
 
-def combinations(lowest: str, highest: str) -> Iterator[Versions]:
-    """List what to test: every Python with the highest SQLAlchemy, the first with the lowest."""
-    yield Versions(PYTHONS[0], lowest)
+def combinations(project: str, constraints: str) -> Iterator[Versions]:
+    """List what to test: the first Python with the lowest versions, all with what we pin."""
+    yield Versions(PYTHONS[0], "lowest versions", lowest_versions(project), "tests")
     for python in PYTHONS:
-        yield Versions(python, highest)
+        yield Versions(python, "pinned versions", constraints)
 
 
 def is_there(python: str) -> bool:
@@ -54,26 +59,31 @@ def is_there(python: str) -> bool:
         return False
 
 
-def install(versions: Versions, constraints: str) -> None:
+def install(versions: Versions) -> None:
     """Make the environment, or bring it up to date."""
     subprocess.run([f"python{versions.python}", "-m", "venv", versions.bin.parent], check=True)
-    pinned = versions.bin.parent / "constraints.txt"
-    pinned.write_text(
-        re.sub(r"(?m)^SQLAlchemy==.*$", f"SQLAlchemy=={versions.sqlalchemy}", constraints)
-    )
-    pip = [str(versions.bin / "python"), "-m", "pip", "install", "--quiet"]
-    pip += ["--disable-pip-version-check"]
+    pins = versions.bin.parent / "constraints.txt"
+    pins.write_text(versions.pins)
+    pip = [
+        versions.bin / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
     subprocess.run([*pip, "pip>=25.1"], check=True)  # the first that knows groups
-    subprocess.run([*pip, "-c", pinned, "-e", ".[all]", "--group", "dev"], check=True)
+    words = ["-c", str(pins), "-e", ".[all]", "--group", versions.group]
+    subprocess.run([*pip, *words], check=True)
 
 
-def warnings_to_ignore(sqlalchemy: str) -> Sequence[str]:
+def warnings_to_ignore(pins: str) -> Sequence[str]:
     """Give pytest's options for what is not ours.
 
     Before 2.1, a task that is cancelled while SQLAlchemy connects leaves the connection open
     (https://github.com/sqlalchemy/sqlalchemy/issues/13548).
     """
-    return ("-W", "ignore:unclosed:ResourceWarning") if sqlalchemy.startswith("2.0.") else ()
+    return ("-W", "ignore:unclosed:ResourceWarning") if "SQLAlchemy==2.0." in pins else ()
 
 
 def passes(versions: Versions, arguments: Sequence[str]) -> bool:
@@ -87,21 +97,19 @@ def passes(versions: Versions, arguments: Sequence[str]) -> bool:
         "-n",
         jobs,
         "--no-loadscope-reorder",
-        *warnings_to_ignore(versions.sqlalchemy),
+        *warnings_to_ignore(versions.pins),
     ]
     return subprocess.run([*pytest, *(arguments or SUITES)]).returncode == 0
 
 
 def main(arguments: Sequence[str]) -> int:
     constraints = Path("constraints.txt").read_text()
-    chosen = list(
-        combinations(*sqlalchemy_versions(Path("pyproject.toml").read_text(), constraints))
-    )
+    chosen = list(combinations(Path("pyproject.toml").read_text(), constraints))
     missing = sorted({each.python for each in chosen if not is_there(each.python)})
     results = {}
     for versions in (each for each in chosen if each.python not in missing):
         print(f"== {versions}", flush=True)
-        install(versions, constraints)
+        install(versions)
         results[versions] = passes(versions, arguments)
     for versions, passed in results.items():
         print(f"{versions}: {'passed' if passed else 'FAILED'}")

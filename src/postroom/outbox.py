@@ -40,8 +40,9 @@ class Outbox:
     - `metadata`: the MetaData that gets the tables
     - `table`: the name of the table of records ("outbox"); the other tables begin with it
     - `schema`: the schema of the tables; that of `metadata` by default
-    - `ordering`: "strict" gives the records of a key positions in the order of their commits, by a
-      lock on the key until the commit; "relaxed" takes no lock: for keys with one writer at a time
+    - `ordering`: "strict" gives the records of a key positions in the order of their commits. It
+      locks the key until the commit; a flush with several keys takes one more statement for that.
+      "relaxed" takes no lock: for keys with one writer at a time
     - `max_retries`: the record fails on the Nth refusal (10); None leaves that to the relay's
       schedule
     - `max_payload_bytes`, `max_header_bytes`: a larger event raises CaptureError (1 MiB, 64 KiB)

@@ -19,9 +19,11 @@ from tests.support.waiting import PATIENCE, eventually
 BIN = Path(sys.executable).parent
 PAGES = sorted((ROOT / "examples").glob("*/README.md"))
 OURS = re.compile(
-    r"export |curl |psql |alembic |uvicorn |postroom |python -m (accounts|family|messaging)"
+    r"export |curl |psql |alembic |uvicorn |postroom |python (-c |-m (accounts|family|messaging))"
 )
-OF_OTHERS = re.compile(r"make |createdb |docker |pip |pytest|python -m venv|\. \.venv/bin/activate")
+OF_OTHERS = re.compile(
+    r"make |createdb |docker |pip |pytest|mypy|ruff |cp |cd |python -m venv|\. \.venv/bin/activate"
+)
 """What sets up and tests everything: that is done, or being done."""
 STAYING = {"uvicorn": "Uvicorn running", "worker": "postroom: delivers", "audit": "audit: waits"}
 """What runs until it is stopped, and what it says when it has begun."""

@@ -1,4 +1,4 @@
-"""The commands of the runbooks exist, with the options that they are shown with."""
+"""The commands of runbooks and how-to pages exist, with the options that they are shown with."""
 
 import re
 import shlex
@@ -9,20 +9,23 @@ import pytest
 import typer
 
 from postroom.cli.app import app
-from tests.docs.pages import PAGES, ROOT, name
+from tests.docs.pages import CONTINUED, PAGES, ROOT, name
 
-RUNBOOKS = [page for page in PAGES if page.is_relative_to(ROOT / "docs/runbooks")]
+FOLDERS = {ROOT / "docs/runbooks", ROOT / "docs/how-to"}
+WITH_COMMANDS = [page for page in PAGES if page.parent in FOLDERS]
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`(postroom [^`…]+?)…?`")
+LINE = re.compile(r"(?:^|\s)(postroom [a-z-].*)$", re.MULTILINE)
+"""A command, after the variables that are set for it."""
 
 
 def commands(page: str) -> list[str]:
-    lines = [line for block in BLOCK.findall(page) for line in block.splitlines()]
-    return [line for line in lines if line.startswith("postroom ")] + INLINE.findall(page)
+    blocks = [CONTINUED.sub(" ", block) for block in BLOCK.findall(page)]
+    return [line for block in blocks for line in LINE.findall(block)] + INLINE.findall(page)
 
 
-@pytest.mark.parametrize("page", RUNBOOKS, ids=name)
-def test_each_command_of_a_runbook_exists(page: Path) -> None:
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=name)
+def test_each_command_of_a_page_exists(page: Path) -> None:
     for line in commands(page.read_text()):
         found: Any = typer.main.get_command(app)
         words = shlex.split(line)[1:]

@@ -117,6 +117,37 @@ def test_what_only_a_person_can_decide_is_a_comment_and_another_code(
     assert drift.startswith(by_hand)
 
 
+def test_apply_creates_what_is_missing_and_can_be_repeated(
+    run_postroom: InProcess, place: Place
+) -> None:
+    for _ in range(2):
+        applied = run_postroom("schema", "sql", "--apply", "--database", place.url)
+        assert (applied.code, applied.out[:9], applied.err) == (0, "ok       ", "")
+    assert run_postroom("schema", "check", "--database", place.url).code == 0
+    place.feed("DROP INDEX ix_outbox_held;")
+    assert run_postroom("schema", "sql", "--apply", "--database", place.url).code == 0
+    assert run_postroom("schema", "check", "--database", place.url).code == 0
+
+
+def test_apply_changes_nothing_if_something_is_left_to_decide(
+    run_postroom: InProcess, place: Place
+) -> None:
+    place.feed(run_postroom("schema", "sql", "--dialect", place.dialect).out)
+    place.feed("ALTER TABLE outbox DROP COLUMN occurred_at; DROP INDEX ix_outbox_held;")
+    line = run_postroom("schema", "sql", "--apply", "--database", place.url).error_line(SCHEMA)
+    assert "has no column `occurred_at`. Add it by hand" in line
+    checked = run_postroom("schema", "check", "--database", place.url)
+    assert "index `ix_outbox_held` of table `outbox` is missing" in checked.out
+
+
+def test_apply_is_refused_if_nothing_may_change(run_postroom: InProcess, place: Place) -> None:
+    words = ("schema", "sql", "--apply", "--database", place.url)
+    assert "--read-only is on" in run_postroom("--read-only", *words).error_line(USAGE)
+    line = run_postroom(*words, "--dialect", "postgresql").error_line(USAGE)
+    assert "--dialect prints, --apply runs" in line
+    assert run_postroom("schema", "check", "--database", place.url).code == SCHEMA
+
+
 def test_the_tables_of_a_relay_or_an_outbox_in_code_are_meant(run_postroom: InProcess) -> None:
     run_postroom.write(
         "shop.py",

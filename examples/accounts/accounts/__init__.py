@@ -1,1 +1,1 @@
-"""Accounts: a hexagonal application whose contexts talk by events that are never lost."""
+"""Accounts: a hexagonal application whose contexts communicate by events."""

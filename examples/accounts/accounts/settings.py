@@ -1,6 +1,7 @@
-"""What the application is told from outside, by environment variables."""
+"""The settings of the application, read from environment variables."""
 
-from typing import Annotated, Self
+from enum import StrEnum
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -12,15 +13,27 @@ DRIVERS = ("postgresql+asyncpg", "sqlite+aiosqlite")
 Seconds = Annotated[float, Field(gt=0, le=24 * 3600)]
 
 
-class Settings(BaseSettings):
-    """DATABASE_URL, OUTBOX_POLL_INTERVAL and OUTBOX_LEASE (both in seconds)."""
+class EventDispatch(StrEnum):
+    """Whether handlers run from the outbox, or in the request that raised the event."""
 
-    # What does not validate may be a URL with a password in it.
+    OUTBOX = "outbox"
+    IN_PROCESS = "in_process"
+
+
+class Settings(BaseSettings):
+    """One field for each environment variable; the README has a table of them."""
+
+    # A value that does not validate may be a URL with a password in it.
     model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, hide_input_in_errors=True)
 
     database_url: str = Field(default="sqlite+aiosqlite:///accounts.db", repr=False)
+    event_dispatch: EventDispatch = EventDispatch.OUTBOX
     outbox_poll_interval: Seconds = 30
     outbox_lease: Seconds = 30
+    metrics_enabled: bool = False
+    tracing_enabled: bool = False
+    otel_service_name: str = "accounts"
+    otel_traces_exporter: Literal["otlp", "console"] = "otlp"
 
     @field_validator("database_url")
     @classmethod

@@ -2,12 +2,12 @@
 
 import asyncio
 
+import postroom.integrations.alembic  # noqa: F401  a clean check on SQLite
 from alembic import context
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-import postroom.integrations.alembic  # noqa: F401  a clean check on SQLite
 from accounts.mapping import start_mappers
 from accounts.settings import Settings
 
@@ -22,7 +22,7 @@ def run(connection: Connection) -> None:
 
 
 def write_sql() -> None:
-    """For `--sql`: there is no database to look at."""
+    """Print the statements, without a database: `alembic upgrade head --sql`."""
     context.configure(url=url, target_metadata=metadata, literal_binds=True)
     with context.begin_transaction():
         context.run_migrations()

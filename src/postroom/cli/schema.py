@@ -7,7 +7,7 @@ import typer
 from postroom.cli import output, values
 from postroom.cli.command import command
 from postroom.cli.connecting import Connected, connected
-from postroom.cli.errors import Exit
+from postroom.cli.errors import CommandError, Exit
 from postroom.cli.options import AsJson, Connection
 from postroom.cli.output import Cell
 
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from postroom.tables.check import Drift
     from postroom.tables.tables import OutboxTables
 
-HELP = """Check the outbox tables, or print their SQL.
+HELP = """Check the outbox tables, print their SQL, or run it.
 
 [bold]Examples[/bold]
   postroom schema check
   postroom schema sql
+  postroom schema sql --apply
 """
 schema = typer.Typer(name="schema", help=HELP, no_args_is_help=True)
 Dialect = Annotated[
@@ -30,6 +31,7 @@ Dialect = Annotated[
         help="Print the SQL for a new database of this kind, without a connection.",
     ),
 ]
+Apply = Annotated[bool, typer.Option("--apply", help="Run the SQL, in one transaction.")]
 
 
 @schema.command()
@@ -55,19 +57,21 @@ async def check(connection: Connection, json: AsJson = False) -> int:
         for each in drift:
             output.print_line(Cell("differs  ", "bad"), each)
     else:
-        output.print_line(Cell("ok       ", "good"), f"{found.place} is as it should be")
+        _print_ok(found)
     return Exit.SCHEMA if drift else Exit.OK
 
 
 @schema.command()
 @command
-async def sql(connection: Connection, dialect: Dialect = None) -> int:
+async def sql(connection: Connection, dialect: Dialect = None, apply: Apply = False) -> int:
     """Print the SQL that creates the outbox tables, or what they lack, for review.
 
     With a database, it is what that database lacks. What only you can decide is in comments.
+    With --apply it is run and not printed; if something is left to decide, nothing is changed.
 
     [bold]Examples[/bold]
       postroom schema sql | psql "$DATABASE_URL"
+      postroom schema sql --apply
       postroom schema sql --dialect postgresql --table outbox_events --schema auth
       postroom schema sql --dialect sqlite | sqlite3 shop.db
 
@@ -77,6 +81,10 @@ async def sql(connection: Connection, dialect: Dialect = None) -> int:
     """
     from postroom.tables.script import creation_script, upgrade_script
 
+    if apply:
+        if dialect is not None:
+            raise CommandError("--dialect prints, --apply runs: leave one of them out.")
+        return await _apply(connection)
     if dialect is not None:
         print(creation_script(await _named_tables(connection), dialect), end="")
         return Exit.OK
@@ -84,6 +92,21 @@ async def sql(connection: Connection, dialect: Dialect = None) -> int:
         drift = await _compare(found)
         print(upgrade_script(drift, found.engine.dialect.name), end="")
     return Exit.SCHEMA if any(each.repair is None for each in drift) else Exit.OK
+
+
+async def _apply(connection: Connection) -> int:
+    """Create what the tables lack; raise CommandError for what only a person can decide."""
+    from postroom.tables.check import upgrade_schema
+
+    async with connected(connection, change=True) as found:
+        async with found.engine.begin() as transaction:
+            await transaction.run_sync(upgrade_schema, _tables(found))
+        _print_ok(found)
+    return Exit.OK
+
+
+def _print_ok(found: Connected) -> None:
+    output.print_line(Cell("ok       ", "good"), f"{found.place} is as it should be")
 
 
 async def _named_tables(connection: Connection) -> "OutboxTables":

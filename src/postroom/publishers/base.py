@@ -86,7 +86,8 @@ class Publisher(Protocol):
     async def open(self) -> None:
         """Connect, or raise OutageError. Called at the start, and again after each outage.
 
-        Raises ConfigurationError for a mistake that waiting does not correct: the relay ends.
+        `OutboxRelay.run` allows 30 seconds; more than that counts as an outage. Raises
+        ConfigurationError for a mistake that waiting does not correct: the relay ends.
         """
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome | Outage]:

@@ -165,9 +165,10 @@ class OutboxRelay:
     async def run_once(self) -> Tally:
         """Deliver everything that may be sent now; return the counts.
 
-        A refused record is tried again in a later run, unless its schedule says at once. Waits for
-        partitions that other workers hold, 1.5 leases (15 s) at most. Raises OutageError if nothing
-        can be delivered, SchemaError and ConfigurationError, and errors of the database.
+        A refused record is tried again in a later run, unless its schedule says at once. While
+        other workers lease the partitions of all records that are left, it waits: for 1.5 leases
+        (15 s by default) at most. It deletes no old records: see `clean`. Raises OutageError if
+        nothing can be delivered, SchemaError, ConfigurationError, and errors of the database.
         """
         loop = self._begin(Tally(), drain=True)
         try:

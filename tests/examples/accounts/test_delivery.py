@@ -5,7 +5,6 @@ import pytest
 
 from tests.examples.accounts.database import Database
 from tests.examples.accounts.people import new_email, sign_up, sign_up_body
-from tests.support.command import Commands
 from tests.support.server import Server
 from tests.support.waiting import eventually
 
@@ -82,16 +81,3 @@ async def test_connections_that_were_cut_are_made_anew(
     database.cut_connections()
     after = (await sign_up(client))["account_id"]
     await eventually(lambda: database.is_delivered(after))
-
-
-@pytest.mark.requirement("A19")
-async def test_the_same_handlers_run_in_process(
-    commands: Commands, database_url: str, database: Database
-) -> None:
-    script = "tests.examples.accounts.in_process"
-    command = commands.python("-m", script, new_email(), DATABASE_URL=database_url)
-    assert await command.code() == 0, command.err
-    account_id = command.out.strip()
-    assert database.profiles(account_id) == 1
-    assert f"account {account_id} was created" in command.err
-    assert database.count("outbox", "aggregate_id", account_id) == 0

@@ -40,14 +40,16 @@ async def test_without_tables_it_says_which_and_ends(commands: Commands) -> None
     assert "alembic upgrade head" in command.err
 
 
-async def test_without_a_database_it_starts_and_answers_that_it_is_away(commands: Commands) -> None:
+async def test_without_a_database_it_starts_and_answers_that_it_is_unavailable(
+    commands: Commands,
+) -> None:
     server = serve(commands, FACTORY, DATABASE_URL=NOWHERE)
     async with server.client() as client:
         answer = await client.post("/sign-up", json=sign_up_body())
-        await server.command.says("the database is unavailable")
-        health = await client.get("/health")
-    assert answer.status_code == health.status_code == 503
-    assert answer.json() == {"detail": "The database is away. Please try again later."}
-    assert health.json()["status"] == "degraded"
+        await server.command.says("postroom: the database is unavailable")
+        live, ready = await client.get("/health/live"), await client.get("/health/ready")
+    assert (live.status_code, answer.status_code, ready.status_code) == (200, 503, 503)
+    assert answer.json() == {"detail": "The database is unavailable. Please try again later."}
+    assert ready.json()["relay"]["status"] == "degraded"
     assert "Traceback" not in server.command.err
-    assert "hunter2" not in server.command.err + server.command.out + health.text
+    assert "hunter2" not in server.command.err + server.command.out + ready.text

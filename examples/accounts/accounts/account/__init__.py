@@ -1,1 +1,1 @@
-"""The Account context: who may come in."""
+"""The Account context: sign-up and accounts."""

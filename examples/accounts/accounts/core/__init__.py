@@ -1,1 +1,1 @@
-"""The Core context: what people do once they are in."""
+"""The Core context: profiles."""

@@ -1,1 +1,1 @@
-"""The shared kernel: what both contexts stand on."""
+"""The shared kernel: what both contexts use."""

@@ -62,7 +62,8 @@ class RabbitMQPublisher:
     - `url`: `amqp://user:password@host:5672/vhost`, or `amqps://` for TLS; several hosts as
       `host1,host2`, or several URLs
     - `exchange`: the default exchange of records; their routing key is the event type
-    - `routes`: other destinations, by event type or pattern: one `Route`, or several
+    - `routes`: other destinations, by event type or pattern: one `Route`, or several. Which of
+      several have confirmed a record is remembered, in memory, for 10,000 records
     - `topology`: the exchanges and queues to declare when it connects. Without one the exchange has
       to exist
     - `cloud_events`: the `source` of CloudEvents 1.0 (binary mode); messages get their headers then

@@ -1,4 +1,4 @@
-"""What the use cases of accounts need from outside."""
+"""The ports of the Account context."""
 
 from typing import Protocol
 from uuid import UUID
@@ -9,10 +9,10 @@ from accounts.shared.application.unit_of_work import UnitOfWork
 
 
 class AccountRepository(Protocol):
-    """All accounts."""
+    """The port of the accounts in the database."""
 
     async def add(self, account: Account) -> None:
-        """Raise EmailTakenError if its email address has an account already."""
+        """Add an account. Raises EmailTakenError if its email address has one."""
 
     async def get(self, account_id: UUID) -> Account | None: ...
 
@@ -25,6 +25,6 @@ class AccountUnitOfWork(UnitOfWork, Protocol):
 
 
 class PasswordHasher(Protocol):
-    """Makes of a password what may be stored."""
+    """Returns the hash of a password."""
 
     async def hash(self, password: Password) -> str: ...

@@ -1,23 +1,24 @@
-"""The use case of signing up."""
+"""The use case "sign up"."""
 
 from dataclasses import dataclass
+
+from postroom import EventDispatcher
 
 from accounts.account.application.ports import AccountUnitOfWork, PasswordHasher
 from accounts.account.domain.account import Account
 from accounts.account.domain.password import Password
-from postroom import EventDispatcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignUp:
-    """The wish for an account."""
+    """The command to create an account."""
 
     email: str
     password: Password
 
 
 class SignUpHandler:
-    """Creates an account, and has the rest of the application told of it."""
+    """Creates an account and dispatches its events."""
 
     def __init__(
         self,
@@ -30,11 +31,11 @@ class SignUpHandler:
         self._event_dispatcher = event_dispatcher
 
     async def handle(self, command: SignUp) -> Account:
-        # First, as it is slow: no transaction is open meanwhile.
+        # Hashing is slow, so it comes before the transaction.
         password_hash = await self._password_hasher.hash(command.password)
         account = Account.sign_up(command.email, password_hash)
         await self._unit_of_work.accounts.add(account)
-        # Before the commit: the account and its events are saved together, or not at all.
+        # Before the commit, so that the account and its events are saved in one transaction.
         await self._event_dispatcher.dispatch(account.collect_events())
         await self._unit_of_work.commit()
         return account

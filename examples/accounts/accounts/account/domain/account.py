@@ -1,15 +1,16 @@
-"""The account, and what it tells the world when it is created."""
+"""The account, which raises AccountCreated."""
 
 from typing import Self
 from uuid import UUID, uuid4
 
+from postroom import AggregateRoot
+
 from accounts.account.domain.events import AccountCreated
 from accounts.account.domain.role import AccountRole
-from postroom import AggregateRoot
 
 
 class Account(AggregateRoot):
-    """Somebody who has signed up. There is one for an email address, however it is written."""
+    """Somebody who has signed up. An email address has one account; case does not matter."""
 
     def __init__(self, *, account_id: UUID, email: str, password_hash: str, role: AccountRole):
         self.account_id = account_id

@@ -1,9 +1,9 @@
-"""What the rules of accounts forbid."""
+"""The errors of the Account context."""
 
 
 class EmailTakenError(Exception):
-    """Raised when there is an account with that email address already."""
+    """Raised when the email address has an account."""
 
 
 class WeakPasswordError(ValueError):
-    """Raised when a password is too easy to guess, or cannot be typed."""
+    """Raised when a password is too short, too long, too simple, or cannot be typed."""

@@ -1,10 +1,11 @@
-"""What happens to accounts. Other contexts may rely on it, so it holds no secret."""
+"""The events of accounts. Other contexts handle them, so they hold no secret."""
 
 from dataclasses import dataclass
 from uuid import UUID
 
-from accounts.account.domain.role import AccountRole
 from postroom import DomainEvent
+
+from accounts.account.domain.role import AccountRole
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What makes a password fit to be one."""
+"""The rules for passwords."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ MIN_DISTINCT = 5
 
 @dataclass(frozen=True, slots=True)
 class Password:
-    """A password that is not weak. It does not show itself."""
+    """A password that is not weak. Its text is left out of `repr`."""
 
     text: str = field(repr=False)
 

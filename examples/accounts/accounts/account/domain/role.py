@@ -1,4 +1,4 @@
-"""What an account may do."""
+"""The roles of accounts."""
 
 from enum import StrEnum
 

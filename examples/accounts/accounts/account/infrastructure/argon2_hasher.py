@@ -8,7 +8,7 @@ from accounts.account.domain.password import Password
 
 
 class Argon2PasswordHasher:
-    """A `PasswordHasher`. It works in a thread, for it takes its time on purpose."""
+    """A `PasswordHasher`. It hashes in a thread, because Argon2 is slow on purpose."""
 
     def __init__(self) -> None:
         self._argon2 = PasswordHasher()

@@ -1,4 +1,4 @@
-"""What the Account context provides."""
+"""The Dishka provider of the Account context."""
 
 from dishka import Provider, Scope, provide
 

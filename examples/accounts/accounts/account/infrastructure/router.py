@@ -19,12 +19,12 @@ router = APIRouter(route_class=DishkaRoute)
 
 
 def check_strength(secret: SecretStr) -> SecretStr:
-    Password(secret.get_secret_value())  # what it refuses is told as an error of this field
+    Password(secret.get_secret_value())  # its ValueError becomes an error of this field
     return secret
 
 
 class SignUpRequest(BaseModel):
-    """What somebody sends to sign up."""
+    """The body of a sign-up."""
 
     email: EmailStr
     password: Annotated[
@@ -38,7 +38,7 @@ class SignUpRequest(BaseModel):
 
 
 class AccountView(BaseModel):
-    """What may be seen of an account."""
+    """The public fields of an account."""
 
     account_id: UUID
     email: str

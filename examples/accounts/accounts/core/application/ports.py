@@ -1,4 +1,4 @@
-"""What the Core context needs from outside."""
+"""The ports of the Core context."""
 
 from typing import Protocol
 from uuid import UUID
@@ -8,7 +8,7 @@ from accounts.shared.application.unit_of_work import UnitOfWork
 
 
 class ProfileRepository(Protocol):
-    """All profiles."""
+    """The port of the profiles in the database."""
 
     def add(self, profile: Profile) -> None: ...
 

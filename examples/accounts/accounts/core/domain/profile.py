@@ -5,7 +5,7 @@ from uuid import UUID
 
 
 class Profile:
-    """How others see somebody. There is one for an account."""
+    """The public name of an account. Each account has one profile."""
 
     def __init__(self, *, account_id: UUID, display_name: str) -> None:
         self.account_id = account_id
@@ -13,5 +13,5 @@ class Profile:
 
     @classmethod
     def for_account(cls, account_id: UUID, email: str) -> Self:
-        """Make the first profile, called by what stands before the @."""
+        """Return the first profile of an account, named by the part before the @."""
         return cls(account_id=account_id, display_name=email.rpartition("@")[0])

@@ -1,4 +1,4 @@
-"""What the Core context provides."""
+"""The Dishka provider of the Core context."""
 
 from dishka import Provider, Scope, provide
 

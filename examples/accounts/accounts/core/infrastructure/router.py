@@ -15,7 +15,7 @@ router = APIRouter(route_class=DishkaRoute)
 
 
 class ProfileView(BaseModel):
-    """A profile, as everybody sees it."""
+    """The public fields of a profile."""
 
     account_id: UUID
     display_name: str
@@ -27,7 +27,7 @@ class ProfileView(BaseModel):
 
 @router.get("/profiles/{account_id}", responses={404: {"model": Problem}})
 async def read_profile(account_id: UUID, profiles: FromDishka[ProfileRepository]) -> ProfileView:
-    """A profile appears some time after the account: 404 until then."""
+    """Return a profile. It is created some time after the account: 404 until then."""
     profile = await profiles.get(account_id)
     if profile is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"There is no profile of {account_id}.")

@@ -1,13 +1,13 @@
-"""The relay: what is committed to the outbox gets to the event handlers."""
+"""The relay: delivers the records of the outbox to the event handlers."""
 
 from datetime import timedelta
 
 from dishka import AsyncContainer, Provider, Scope, from_context, provide
+from postroom import HandlersPublisher, Outbox, OutboxRelay
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from accounts.settings import Settings
 from accounts.shared.infrastructure.persistence.session import MainAsyncSession
-from postroom import HandlersPublisher, Outbox, OutboxRelay
 
 
 class RelayProvider(Provider):
@@ -23,7 +23,7 @@ class RelayProvider(Provider):
         return OutboxRelay(
             outbox,
             engine,
-            # With the session, the note that a handler is done commits with what it has done.
+            # With the session, a handler's receipt is committed together with its effect.
             HandlersPublisher(container, session=MainAsyncSession),
             poll_interval=timedelta(seconds=settings.outbox_poll_interval),
             lease=timedelta(seconds=settings.outbox_lease),

@@ -1,1 +1,1 @@
-"""What the Account context does about events: every module here is found at start-up."""
+"""Event handlers of the Account context. Every module here is imported at start-up."""

@@ -2,15 +2,16 @@
 
 import logging
 
-from accounts.account.domain.events import AccountCreated
 from postroom import handles
+
+from accounts.account.domain.events import AccountCreated
 
 log = logging.getLogger(__name__)
 
 
-@handles(AccountCreated)
+@handles(AccountCreated, name="log_account")
 class LogAccountCreated:
-    """Names the account by its id: a log is no place for addresses."""
+    """Logs the id of the account, and not its email address."""
 
     async def handle(self, event: AccountCreated) -> None:
         log.info("account %s was created", event.account_id)

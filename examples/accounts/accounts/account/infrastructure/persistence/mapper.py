@@ -1,4 +1,4 @@
-"""The table of accounts, and how an account gets into it."""
+"""The table of accounts, and the mapping of `Account` to it."""
 
 from sqlalchemy import Column, Enum, String, Table, Uuid
 

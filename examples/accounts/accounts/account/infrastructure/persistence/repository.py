@@ -1,4 +1,4 @@
-"""Accounts, kept by SQLAlchemy."""
+"""The repository and the unit of work of accounts, with SQLAlchemy."""
 
 from uuid import UUID
 
@@ -25,7 +25,7 @@ class SqlAlchemyAccountRepository:
     async def add(self, account: Account) -> None:
         self._session.add(account)
         try:
-            # Now, not at the commit: two who come at the same moment are told apart here only.
+            # Not at the commit: of two sign-ups at the same moment, one is refused here.
             await self._session.flush()
         except IntegrityError as error:
             if not any(name in str(error.orig) for name in EMAIL_IS_UNIQUE):

@@ -1,1 +1,1 @@
-"""What the Core context does about events: every module here is found at start-up."""
+"""Event handlers of the Core context. Every module here is imported at start-up."""

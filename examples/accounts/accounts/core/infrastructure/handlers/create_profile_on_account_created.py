@@ -1,12 +1,13 @@
 """A profile for each new account."""
 
+from postroom import handles
+
 from accounts.account.domain.events import AccountCreated
 from accounts.core.application.ports import CoreUnitOfWork
 from accounts.core.domain.profile import Profile
-from postroom import handles
 
 
-@handles(AccountCreated)
+@handles(AccountCreated, name="create_profile")
 class CreateProfileOnAccountCreated:
     """Creates the profile in a transaction of its own, some time after the account's."""
 

@@ -1,4 +1,4 @@
-"""The table of profiles, and how a profile gets into it."""
+"""The table of profiles, and the mapping of `Profile` to it."""
 
 from sqlalchemy import Column, String, Table, Uuid
 
@@ -8,7 +8,7 @@ from accounts.shared.infrastructure.persistence.registry import mapper_registry
 profiles = Table(
     "profiles",
     mapper_registry.metadata,
-    # No foreign key: the account is of another context, which may move to a database of its own.
+    # No foreign key: accounts belong to another context, which may get a database of its own.
     Column("account_id", Uuid, primary_key=True),
     Column("display_name", String(320), nullable=False),
 )

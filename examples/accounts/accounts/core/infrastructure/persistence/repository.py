@@ -1,4 +1,4 @@
-"""Profiles, kept by SQLAlchemy."""
+"""The repository and the unit of work of profiles, with SQLAlchemy."""
 
 from uuid import UUID
 

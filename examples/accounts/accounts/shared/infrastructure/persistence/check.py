@@ -3,9 +3,8 @@
 import logging
 
 from dishka import AsyncContainer
-from sqlalchemy.ext.asyncio import AsyncEngine
-
 from postroom import Outbox, database_outage
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 log = logging.getLogger(__name__)
 
@@ -13,8 +12,8 @@ log = logging.getLogger(__name__)
 async def check_tables(container: AsyncContainer) -> None:
     """Raise SchemaError unless the migrations have been run.
 
-    A database that is away is no reason not to start: requests are answered with 503, and the
-    relay waits for it.
+    If the database is unavailable, the application starts all the same: it answers 503, and the
+    relay waits.
     """
     engine, outbox = await container.get(AsyncEngine), await container.get(Outbox)
     try:
@@ -24,4 +23,4 @@ async def check_tables(container: AsyncContainer) -> None:
         if not database_outage(error):
             raise
         cause = getattr(error, "orig", error)
-        log.warning("the database is away, its tables are not checked: %r", cause)
+        log.warning("the database is unavailable; its tables are not checked: %r", cause)

@@ -9,10 +9,10 @@ from accounts.settings import Settings
 from accounts.shared.infrastructure.persistence.session import MainAsyncSession
 
 
-def patience(url: str) -> dict[str, int]:
-    """Give the seconds for a connection (on SQLite, for the write lock) and for a statement.
+def timeouts(url: str) -> dict[str, int]:
+    """Return the driver's time-outs in seconds. On SQLite, `timeout` is for the write lock.
 
-    Without them, a request waits for ever for a database that has fallen silent.
+    Without them, a request waits for ever for a database that does not answer.
     """
     statement = {"command_timeout": 15} if url.startswith("postgresql") else {}
     return {"timeout": 10, **statement}
@@ -30,7 +30,7 @@ class PersistenceProvider(Provider):
             settings.database_url,
             hide_parameters=True,
             pool_pre_ping=True,
-            connect_args=patience(settings.database_url),
+            connect_args=timeouts(settings.database_url),
         )
         yield engine
         await engine.dispose()

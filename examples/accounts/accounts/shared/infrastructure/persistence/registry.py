@@ -1,4 +1,4 @@
-"""The registry and the metadata that every table of the application is on."""
+"""The registry and the metadata of every table of the application."""
 
 from sqlalchemy import MetaData
 from sqlalchemy.orm import registry

@@ -1,1 +1,1 @@
-"""Mappers of what belongs to no context."""
+"""Mappers of tables that belong to no context."""

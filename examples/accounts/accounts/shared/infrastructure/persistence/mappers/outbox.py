@@ -1,7 +1,8 @@
 """The outbox, in the application's own registry and metadata."""
 
-from accounts.shared.infrastructure.persistence.registry import mapper_registry
 from postroom import Outbox, map_outbox_table
+
+from accounts.shared.infrastructure.persistence.registry import mapper_registry
 
 
 def map_outbox() -> Outbox:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 APP = "accounts"
-ROOT = Path(__file__).parents[3] / "examples" / APP / APP
+ROOT = Path(__file__).parents[1] / APP
 CONTEXTS = ("account", "core")
 
 
