@@ -31,11 +31,12 @@ def documented() -> dict[str, tuple[str, str, list[str]]]:
     every: list[MarkdownTable] = [
         table_under(PAGE, f"Of {each}") for each in ("relays", "the outbox")
     ]
-    return {
-        code(prometheus)[0]: (code(otel)[0], kind, code(labels))
-        for table in every
-        for prometheus, otel, kind, labels, _ in table.rows
-    }
+    found: dict[str, tuple[str, str, list[str]]] = {}
+    for table in every:
+        for names, kind, _ in table.rows:
+            prometheus, otel = code(names)
+            found[prometheus] = otel, kind.partition(" ")[0], code(kind)
+    return found
 
 
 def test_the_metrics_are_those_of_the_code() -> None:

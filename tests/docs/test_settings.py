@@ -170,14 +170,13 @@ def settings_of(command: Any) -> list[Any]:
     ]
 
 
-def described(option: Any) -> tuple[str, str, str, str]:
-    is_argument = option.param_type_name == "argument"
-    words = [] if is_argument else [option.opts[0]]
+def described(option: Any) -> tuple[list[str], str]:
+    """Return option, variable and name in a file, and the default."""
+    words = [] if option.param_type_name == "argument" else [option.opts[0]]
     if option.metavar is not None:
         words.append(option.metavar)
-    in_file = "none" if option.envvar is None else f"`{option.name}`"
-    variable = "none" if option.envvar is None else f"`{option.envvar}`"
-    return f"`{' '.join(words)}`", variable, in_file, default_text(option.default)
+    elsewhere = [] if option.envvar is None else [str(option.envvar), str(option.name)]
+    return [" ".join(words), *elsewhere], default_text(option.default)
 
 
 def default_text(default: Any) -> str:
@@ -186,5 +185,5 @@ def default_text(default: Any) -> str:
     return "none" if default in (None, ()) else f"`{default}`"
 
 
-def documented(heading: str) -> list[tuple[str, ...]]:
-    return [row[:4] for row in table_under(PAGE, heading).rows]
+def documented(heading: str) -> list[tuple[list[str], str]]:
+    return [(code(row[0]), row[1]) for row in table_under(PAGE, heading).rows]
