@@ -42,7 +42,7 @@ class BlockedKeysPage:
     keys: tuple[BlockedKey, ...]
     total: int
     cursor: int | None
-    """What to give to get the next page; None at the end."""
+    """The `cursor` of the next page; None at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
