@@ -59,6 +59,7 @@ lint: $(DEV)  ## Check format, style, types and the direction of imports
 	@$(BIN)/ruff format --check --quiet --diff $(CODE)
 	@$(BIN)/ruff check --quiet $(CODE)
 	@$(BIN)/mypy
+	@for each in examples/*/; do (cd $$each && $(CURDIR)/$(BIN)/mypy) || exit 1; done
 	@$(BIN)/lint-imports
 
 check: lint test  ## Do all that has to pass before a commit: lint, then test

@@ -65,7 +65,7 @@ def install(versions: Versions) -> None:
     pins = versions.bin.parent / "constraints.txt"
     pins.write_text(versions.pins)
     pip = [
-        versions.bin / "python",
+        str(versions.bin / "python"),
         "-m",
         "pip",
         "install",
