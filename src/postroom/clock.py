@@ -6,18 +6,18 @@ from datetime import timedelta
 
 
 class Clock:
-    """The time that it is."""
+    """The clock of a relay. Tests use `postroom.testing.FakeClock` in its place."""
 
     def monotonic(self) -> float:
-        """Return seconds that only ever grow."""
+        """Return seconds that never go back."""
         return time.monotonic()
 
     def shift(self) -> timedelta:
-        """Return what to add to the database's clock."""
+        """Return the time to add to the database's clock."""
         return timedelta()
 
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
-        """Wait until the event is set; it may be set here after so many seconds."""
+        """Wait until the event is set. Set it after so many seconds at the latest."""
         timer = asyncio.get_running_loop().call_later(max(0.0, seconds), event.set)
         try:
             await event.wait()

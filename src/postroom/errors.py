@@ -1,21 +1,21 @@
 """Everything postroom raises or warns of, in one tree.
 
 PostroomError
-├── ConfigurationError         the outbox is not set up, or set up twice
+├── ConfigurationError         the outbox is set up in a way that cannot work
 ├── EventDefinitionError       a class cannot be an event
-├── CaptureError               an event cannot be saved            (ValueError)
-├── UnknownEventTypeError      no class has a record's event type  (ValueError)
-├── PayloadError               a record does not fit its class     (ValueError)
-├── SchemaError                the tables are not as they should be
-├── InboxError                 an inbox cannot keep what it is told (ValueError)
-├── RecordNotFoundError        no record has that id, or several   (LookupError)
-├── ActionError                an operator's action does not fit the records (ValueError)
-├── InspectionTimeoutError     a question about the outbox took too long (TimeoutError)
+├── CaptureError               an event cannot be saved                       (ValueError)
+├── UnknownEventTypeError      no class has a record's event type             (ValueError)
+├── PayloadError               a payload does not fit its class               (ValueError)
+├── SchemaError                the tables are not those that are needed
+├── InboxError                 an inbox cannot store an id or a consumer      (ValueError)
+├── RecordNotFoundError        no record has that id, or several have         (LookupError)
+├── ActionError                an action cannot be applied to the records     (ValueError)
+├── InspectionTimeoutError     the database did not answer in time            (TimeoutError)
 ├── UndeliverableError         a record can never be delivered
 └── OutageError                no record can be delivered at the moment
     └── ConnectionLostError    the connection broke during a delivery
 
-CaptureWarning                 events that will not be captured    (UserWarning)
+CaptureWarning                 events that are not captured                   (UserWarning)
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -28,19 +28,22 @@ class PostroomError(Exception):
 
 
 class ConfigurationError(PostroomError):
-    """Raised when the outbox is used before it is set up, or set up in a way that cannot work."""
+    """Raised when the outbox, a relay or a publisher is set up in a way that cannot work."""
 
 
 class EventDefinitionError(PostroomError):
-    """Raised when a class cannot be an event: a field that JSON cannot hold, a name taken twice."""
+    """Raised when a class cannot be an event: JSON cannot hold a field, or two have one name."""
 
 
 class CaptureError(PostroomError, ValueError):
-    """Raised when an event cannot be saved as it is, or there. Nothing has been saved."""
+    """Raised when an event cannot be saved. Nothing has been added to the transaction."""
 
 
 class UnknownEventTypeError(PostroomError, ValueError):
-    """Raised when no class is registered for an event type."""
+    """Raised when no class is registered for an event type.
+
+    `event_type` is that type; `known` are the types that are registered.
+    """
 
     def __init__(self, event_type: str, known: Iterable[str]) -> None:
         self.event_type = event_type
@@ -55,11 +58,14 @@ class UnknownEventTypeError(PostroomError, ValueError):
 
 
 class PayloadError(PostroomError, ValueError):
-    """Raised when a stored payload does not fit the event class it belongs to."""
+    """Raised when a stored payload does not fit its event class."""
 
 
 class SchemaError(PostroomError):
-    """Raised when the outbox tables in the database are not the ones this version needs."""
+    """Raised when the tables in the database are not the ones that this version needs.
+
+    `drift` has a sentence for each difference, with the remedy.
+    """
 
     def __init__(self, drift: Iterable[str]) -> None:
         self.drift = tuple(drift)
@@ -70,15 +76,15 @@ class SchemaError(PostroomError):
 
 
 class InboxError(PostroomError, ValueError):
-    """Raised when an inbox is told what it cannot keep: an id without a character, or too many."""
+    """Raised when an inbox cannot store a message id or a consumer: empty, too long, or no text."""
 
 
 class RecordNotFoundError(PostroomError, LookupError):
-    """Raised when no record has an id, the beginning of an id, or a position; or several have."""
+    """Raised when no record has an id or a position, or several ids begin with the given text."""
 
 
 class ActionError(PostroomError, ValueError):
-    """Raised when an operator's action is not for the records that were chosen.
+    """Raised when an operator's action cannot be applied to the chosen records.
 
     `state` is the state of a record that the action cannot change, if that is the reason.
     """
@@ -89,7 +95,7 @@ class ActionError(PostroomError, ValueError):
 
 
 class InspectionTimeoutError(PostroomError, TimeoutError):
-    """Raised when a question about the outbox is not answered within its time limit."""
+    """Raised when the database does not answer an `Inspector` within its time limit."""
 
     def __init__(self, question: str, seconds: float) -> None:
         self.question, self.seconds = question, seconds
@@ -103,25 +109,26 @@ class InspectionTimeoutError(PostroomError, TimeoutError):
 
 
 class UndeliverableError(PostroomError):
-    """Raised when a record can never be delivered, so that trying again is pointless.
+    """Raised when a record can never be delivered, so that a retry is pointless.
 
-    A handler may raise it too: the record fails at once, whatever its schedule says.
+    Handlers raise it. The record fails at once.
     """
 
 
 class OutageError(PostroomError):
-    """Raised when no record can be delivered: the broker is away, or what a handler needs.
+    """Raised when no record can be delivered at the moment.
 
+    Publishers raise it when the broker is unavailable, handlers when a service that they need is.
     The relay pauses, counts no attempt, and resumes by itself.
     """
 
 
 class ConnectionLostError(OutageError):
-    """Raised when the connection broke during a delivery: a record may be the cause."""
+    """Raised when the connection broke during a delivery, so that a record may be the cause."""
 
 
 class CaptureWarning(UserWarning):
-    """Warns of domain events that postroom sees but cannot capture."""
+    """Warns of domain events that postroom cannot capture, such as those of a bulk statement."""
 
 
 MAX_TEXT = 2000

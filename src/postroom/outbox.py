@@ -32,19 +32,26 @@ Ordering = Literal["strict", "relaxed"]
 
 
 class Outbox:
-    """Names the outbox: its tables on your own MetaData, and what it asks of events.
+    """An outbox: its tables on the application's MetaData, and how events are saved there.
 
-    Make any number of them. Each has a class of records of its own, `outbox.record`, to query with.
+    Making one does no I/O. An application can have several; each has its own class of records,
+    `outbox.record`, for queries. Raises ConfigurationError for a wrong setting.
 
-    - `ordering`: "strict" makes the order of positions the order of commits within a key. It locks
-      the key until the commit; a flush with several keys takes one more statement for that.
-      "relaxed" takes no lock, for writers of one key that never overlap
-    - `max_retries`: what records are given; None leaves it to the relay's schedule
-    - `headers`: called at each capture; what it gives (trace, correlation) goes with the record
-    - `redact`: names of payload fields that commands, logs and errors never show: "email",
-      "card.number", "card.*"; besides those that are always hidden, such as passwords and tokens
-    - `record`: OutboxRecord or a subclass of yours, if you would rather query with that
-    - `mapper_registry`: the registry to map the record in; one of its own otherwise
+    - `metadata`: the MetaData that gets the tables
+    - `table`: the name of the table of records ("outbox"); the other tables begin with it
+    - `schema`: the schema of the tables; that of `metadata` by default
+    - `ordering`: "strict" gives the records of a key positions in the order of their commits. It
+      locks the key until the commit; a flush with several keys takes one more statement for that.
+      "relaxed" takes no lock: for keys with one writer at a time
+    - `max_retries`: the record fails on the Nth refusal (10); None leaves that to the relay's
+      schedule
+    - `max_payload_bytes`, `max_header_bytes`: a larger event raises CaptureError (1 MiB, 64 KiB)
+    - `headers`: a function that is called at each capture; what it returns is added to the headers
+    - `redact`: payload fields that commands, logs and errors never show, such as "email",
+      "card.number" or "card.*". Passwords, tokens and the like are always hidden
+    - `events`: the registry of event classes and handlers; the default one if not given
+    - `record`: OutboxRecord or your subclass, to be mapped in place of a new class
+    - `mapper_registry`: the registry that maps the record; a new one by default
     """
 
     def __init__(
@@ -72,7 +79,9 @@ class Outbox:
         self.metadata = metadata
         self.redact = tuple(redact)
         self.tables = define_tables(metadata, table=table, schema=schema or metadata.schema)
+        """The tables on `metadata`; `outbox.tables.records` has the records."""
         self.record = record or _own_record(self.tables.records)
+        """The mapped class of records, for queries: a subclass of `OutboxRecord`, or itself."""
         self.settings = CaptureSettings(
             record=self.record,
             max_retries=max_retries,
@@ -96,63 +105,69 @@ class Outbox:
         self._connections = ConnectionCapture(self.settings, insertion, self._commits.note_saved)
 
     def capture(self, sessions: CaptureTarget) -> None:
-        """Capture the events of every aggregate that these sessions save. Once, at start-up."""
+        """Capture the events of all aggregates that these sessions save. Call it once, at start-up.
+
+        `sessions` is a sessionmaker, an async_sessionmaker, a scoped session of either, or a class
+        of sessions.
+        """
         DomainEventOutboxInterceptor(outbox=self).install(sessions)
 
     def dispatcher(self, session: Session | AsyncSession) -> OutboxEventDispatcher:
-        """Make a dispatcher that saves into this outbox."""
+        """Return a dispatcher that saves events of this session in this outbox."""
         return OutboxEventDispatcher(session, outbox=self)
 
     def middleware(self) -> OutboxMiddleware:
-        """Make a middleware that saves into this outbox."""
+        """Return a middleware that saves the events of a bus in this outbox."""
         return OutboxMiddleware(outbox=self)
 
     @property
     def inbox(self) -> Inbox:
-        """The inbox of this outbox: its handlers' receipts, and those of your own consumers."""
+        """The inbox of this outbox, with the receipts of its handlers. Consumers may use it too."""
         return Inbox.on_table(self.tables.inbox)
 
     async def save(self, connection: object, events: Iterable[Event]) -> None:
         """Save events without the ORM, over a connection and in its transaction.
 
-        Takes an AsyncConnection of SQLAlchemy, and the own connections of asyncpg and psycopg. Into
-        an AsyncSession the records are added, as a dispatcher does it.
+        `connection` is an AsyncConnection of SQLAlchemy, or a connection of asyncpg or psycopg. An
+        AsyncSession works too: records are added to it, as by a dispatcher. Raises CaptureError.
         """
         await self._connections.save(connection, events)
 
     def save_sync(self, connection: object, events: Iterable[Event]) -> None:
-        """Do the same over a Connection of SQLAlchemy or psycopg that is not async."""
+        """Save events as `save` does, over a sync connection of SQLAlchemy or psycopg."""
         self._connections.save_sync(connection, events)
 
     def on_capture(self, callback: CaptureCallback) -> None:
-        """Call this with each record before it is saved. Once, at start-up.
+        """Call a function with each record before it is saved. Register it once, at start-up.
 
-        It may add to `record.headers` what JSON can hold. What it raises ends the capture.
+        The function may add JSON values to `record.headers`. An error that it raises ends the
+        capture.
         """
         self.settings.callbacks.append(callback)
 
     def on_commit(self, callback: Callback) -> Callable[[], None]:
-        """Call this whenever this process has committed records; return what ends it.
+        """Call a function after each commit of records in this process.
 
-        It is called in the thread that committed, with the partitions of the records. It is not
-        called for a driver's own connections (see `wake_relays`), for rows that were inserted by
-        hand, nor for a transaction that a session only joined.
+        Returns a function that ends that. The callback runs in the thread that committed, and gets
+        the partitions of the records. It is not called for commits of a driver's own connection
+        (see `wake_relays`), for rows that were inserted by hand, or for a transaction that a
+        session has only joined.
         """
         return self._commits.subscribe(callback)
 
     def wake_relays(self) -> None:
-        """Have relays look for new records now, as after a commit that SQLAlchemy has seen.
+        """Make relays look for new records now.
 
-        Call it after the commit of a driver's own connection. Otherwise they see the records at
-        their next poll.
+        Call it after a commit on a driver's own connection, which postroom does not see. Without
+        the call, relays find the records at their next poll.
         """
         self._commits.wake(frozenset(range(PARTITIONS)))
 
     def notify_workers(self, engine: Engine | AsyncEngine, *, channel: str = CHANNEL) -> Notifier:
-        """Wake workers in other processes after each commit of this one. Once, at start-up.
+        """Wake workers in other processes after each commit of records here, by NOTIFY.
 
-        PostgreSQL only; elsewhere they see what is committed when they poll. Close what is returned
-        at the end, and the last notification is sent too.
+        Call it once, at start-up. Close the returned notifier at the end: it then sends the last
+        notification. On SQLite nothing is sent; workers find the records at their next poll.
         """
         notifier = Notifier(engine, channel, self.tables.records.fullname)
         if engine.dialect.name == "postgresql":
@@ -160,22 +175,23 @@ class Outbox:
         return notifier
 
     def create_tables(self, connection: Connection) -> None:
-        """Create the tables and their schema, or what they lack of this version's.
+        """Create the tables and their schema, or add the columns and indexes that they lack.
 
-        For tests and small programs; an application with migrations does it there.
+        For tests and small programs. An application with migrations uses those.
         """
         upgrade_schema(connection, self.tables)
 
     def check(self, connection: Connection) -> None:
-        """Raise SchemaError, naming every drift, unless the database has the tables as they are."""
+        """Raise SchemaError, which lists every difference, if the tables are not those needed."""
         check_schema(connection, self.tables)
 
 
 def map_outbox_table(mapper_registry: registry, *, table: str = TABLE, **options: Any) -> Outbox:
-    """Map OutboxRecord in the application's own registry, with the options of `Outbox`.
+    """Map OutboxRecord itself in the application's registry, and return the outbox.
 
-    A second call for the same registry and table gives the outbox that is there. OutboxRecord can
-    be mapped once in a process, until `clear_mappers()`: further outboxes are made with `Outbox`.
+    Takes the options of `Outbox`. A second call for the same registry and table returns the same
+    outbox. OutboxRecord can be mapped once in a process (until `clear_mappers()`); make further
+    outboxes with `Outbox`.
     """
     metadata = mapper_registry.metadata
     schema = options.get("schema") or metadata.schema

@@ -20,21 +20,25 @@ MAX_RETRIES = 10
 
 
 class Status(StrEnum):
-    """Where a record stands: waiting (retries included), delivered, or given up on."""
+    """The status of a record, as its row has it."""
 
     PENDING = "pending"
+    """Not delivered yet; waiting for a retry included."""
     PUBLISHED = "published"
+    """Delivered."""
     FAILED = "failed"
+    """Refused for the last time. An operator can retry, skip or discard it."""
 
 
 class Key(NamedTuple):
-    """What order is kept within; an aggregate without a type has the type ''."""
+    """Aggregate type and aggregate id. Records with the same key are delivered in order."""
 
     aggregate_type: str
+    """The empty text for an aggregate without a type."""
     aggregate_id: str
 
     def __str__(self) -> str:
-        """Write it as logs and commands do: order/7, or 7 for a key without a type."""
+        """Return the key as logs and commands write it: order/7, or 7 for a key without a type."""
         if self.aggregate_type or "/" in self.aggregate_id:
             return f"{self.aggregate_type}/{self.aggregate_id}"
         return self.aggregate_id
@@ -47,7 +51,7 @@ def key_hash(aggregate_type: str | None, aggregate_id: str) -> int:
 
 @dataclass(eq=False, kw_only=True)
 class OutboxRecord:
-    """An event in the outbox. Plain data until `Outbox` or `map_outbox_table` maps it."""
+    """An event as a row of the outbox. `Outbox` or `map_outbox_table` maps it to the table."""
 
     event_type: str
     payload: Any
@@ -78,35 +82,45 @@ class OutboxRecord:
 
     @hybrid_property
     def delivered(self) -> bool:
-        """Whether it has been delivered; works in a query too."""
+        """Whether the record is delivered. Works on an instance and in a query."""
         return self.status == Status.PUBLISHED
 
     @hybrid_property
     def delivered_at(self) -> datetime | None:
-        """When it was delivered: `published_at` by another name."""
+        """When the record was delivered: a synonym of `published_at`."""
         return self.published_at
 
     @hybrid_property
     def processed_at(self) -> datetime | None:
-        """When it was delivered: `published_at` by another name."""
+        """When the record was delivered: a synonym of `published_at`."""
         return self.published_at
 
 
 class ClaimedRecord(NamedTuple):
-    """A record as publishers get it: what its row said when it was claimed."""
+    """A record as publishers get it: the values of its row when it was claimed. Immutable."""
 
     position: int
+    """The number of the record; the order of its key."""
     partition: int
+    """0 to 63, by a hash of the key."""
     id: UUID
+    """The id of the event. Consumers recognise repeats by it."""
     event_type: str
     event_version: int
+    """The version of the payload."""
     aggregate_type: str | None
     aggregate_id: str | None
+    """None for a record without a key."""
     payload_json: str
+    """The payload as JSON text."""
     retry_count: int
+    """How often it was refused before."""
     max_retries: int | None
+    """It fails on this refusal; None leaves that to the relay's schedule."""
     occurred_at: datetime
+    """When the event happened, by the clock of the application."""
     created_at: datetime
+    """When its transaction saved it, by the clock of the database."""
     headers: Mapping[str, Any]
 
     def __hash__(self) -> int:
@@ -114,14 +128,14 @@ class ClaimedRecord(NamedTuple):
 
     @property
     def key(self) -> Key | None:
-        """What order is kept within; None for a record that is unordered."""
+        """The key that the record is ordered by; None if it is unordered."""
         if self.aggregate_id is None:
             return None
         return Key(self.aggregate_type or "", self.aggregate_id)
 
     @property
     def payload(self) -> Any:
-        """The payload as Python values, decoded anew for each caller."""
+        """The payload as Python values. Each access decodes it again."""
         return json.loads(self.payload_json)
 
     def __str__(self) -> str:

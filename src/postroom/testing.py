@@ -39,14 +39,14 @@ __all__ = ["FakeClock", "RecordingPublisher", "delivered"]
 
 @pytest.fixture
 def delivered(relay: OutboxRelay) -> Callable[[], Awaitable[Tally]]:
-    """Deliver everything pending, now: `await delivered()`. Uses your fixture `relay`."""
+    """A pytest fixture: `await delivered()` delivers what is pending. Needs a fixture `relay`."""
     return relay.run_once
 
 
 class FakeClock(Clock):
-    """A clock that can be moved on, the database's with it: `OutboxRelay(…, clock=clock)`.
+    """A clock that tests can advance: `OutboxRelay(…, clock=FakeClock())`.
 
-    It goes on ticking by itself, so that whatever waits for a moment still gets there.
+    The relay adds the same time to the clock of the database. Real time goes on as well.
     """
 
     def __init__(self) -> None:
@@ -54,21 +54,21 @@ class FakeClock(Clock):
         self._moved = asyncio.Event()
 
     def advance(self, by: timedelta) -> None:
-        """Let time pass. Call it in the event loop of the relay."""
+        """Advance the clock. Call it in the event loop of the relay."""
         self._shift += by
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
 
     def monotonic(self) -> float:
-        """See `Clock`."""
+        """Return seconds that never go back, the advanced time included."""
         return time.monotonic() + self._shift.total_seconds()
 
     def shift(self) -> timedelta:
-        """See `Clock`."""
+        """Return the time that the clock was advanced by."""
         return self._shift
 
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
-        """See `Clock`."""
+        """Wait until the event is set, or so many seconds of this clock have passed."""
         deadline = self.monotonic() + seconds
         await asyncio.sleep(0)  # also for a moment that has passed
         while not event.is_set() and (left := deadline - self.monotonic()) > 0:
@@ -76,9 +76,9 @@ class FakeClock(Clock):
 
 
 class RecordingPublisher(MemoryPublisher):
-    """A `MemoryPublisher` that can be told to refuse, and asked what it got.
+    """A `MemoryPublisher` for tests: it can refuse records, and has assertions about messages.
 
-    Set `outage` to a reason for nothing to be delivered, and to None again.
+    It keeps all messages. Set `outage` to a text to simulate an outage, and to None to end it.
     """
 
     def __init__(self) -> None:
@@ -88,12 +88,15 @@ class RecordingPublisher(MemoryPublisher):
     def refuse(
         self, event_type: str, reason: str = "refused", *, times: int = 1, permanent: bool = False
     ) -> None:
-        """Refuse the next so many deliveries of an event type."""
+        """Refuse the next deliveries of an event type, `times` in number.
+
+        With `permanent` the record fails at once.
+        """
         refusals = self._refusals.setdefault(event_type, deque())
         refusals.extend([Refused(reason, permanent)] * times)
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
-        """Deliver what is not to be refused."""
+        """Deliver the records that `refuse` does not name."""
         self._check_outage()
         refused = {record: self._refusal(record) for record in records}
         accepted = [record for record in records if refused[record] is None]
@@ -101,7 +104,7 @@ class RecordingPublisher(MemoryPublisher):
         return [refused[record] or next(outcomes) for record in records]
 
     def published(self, event_type: str, /, **payload: Any) -> list[Message]:
-        """Give the messages of an event type whose payload has these values."""
+        """Return the messages of an event type whose payload has these values."""
         return [
             message
             for message in self.messages
@@ -109,18 +112,21 @@ class RecordingPublisher(MemoryPublisher):
         ]
 
     def assert_published(self, event_type: str, /, **payload: Any) -> Message:
-        """Expect exactly one such message, and give it."""
+        """Return the only message of an event type with these values in its payload.
+
+        Raises AssertionError, which lists all messages, if there is none or more than one.
+        """
         found = self.published(event_type, **payload)
         assert len(found) == 1, self._mismatch(event_type, payload, f"{len(found)} times")  # noqa: S101
         return found[0]
 
     def assert_not_published(self, event_type: str, /, **payload: Any) -> None:
-        """Expect no such message."""
+        """Raise AssertionError if there is a message of this type with these values."""
         found = self.published(event_type, **payload)
         assert not found, self._mismatch(event_type, payload, f"{len(found)} times")  # noqa: S101
 
     def clear(self) -> None:
-        """Forget what was delivered."""
+        """Drop the messages delivered so far."""
         self._delivered.clear()
 
     def _refusal(self, record: ClaimedRecord) -> Refused | None:

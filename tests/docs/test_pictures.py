@@ -1,11 +1,17 @@
 """The pictures of the docs are what their scripts draw."""
 
+from collections.abc import Callable
+
 import pytest
 
-from scripts.journey import FOLDER, THEMES, draw
+from scripts import journey, states
+from scripts.drawing import FOLDER, THEMES, Colours
+
+PICTURES = {"journey": journey.draw, "states": states.draw}
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_the_picture_of_the_journey_is_up_to_date(theme: str) -> None:
+@pytest.mark.parametrize(("name", "draw"), PICTURES.items(), ids=PICTURES)
+def test_a_picture_is_up_to_date(name: str, draw: Callable[[Colours], str], theme: str) -> None:
     drawn = draw(THEMES[theme])
-    assert (FOLDER / f"journey-{theme}.svg").read_text() == drawn, "run python -m scripts.journey"
+    assert (FOLDER / f"{name}-{theme}.svg").read_text() == drawn, f"run python -m scripts.{name}"

@@ -20,13 +20,13 @@ from postroom.events.payload import explain
 
 
 class EventBus:
-    """Collects the events of one request, in order. Nothing is saved until it is flushed."""
+    """Collects the events of one request, in order. `OutboxMiddleware.flush` saves them."""
 
     def __init__(self) -> None:
         self._events: dict[UUID, Event] = {}
 
     def emit(self, event: Event) -> None:
-        """Take an event; refuse what is none, and what the bus has already."""
+        """Add an event. Raises CaptureError if this is no event, or is on the bus already."""
         check_event(event)
         if event.event_id in self._events:
             raise CaptureError(
@@ -42,41 +42,40 @@ class EventBus:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """The events taken so far."""
+        """The events on the bus, in order."""
         return tuple(self._events.values())
 
     @property
     def has_events(self) -> bool:
-        """Whether there is anything to flush."""
+        """Whether events are on the bus."""
         return bool(self._events)
 
     @property
     def event_count(self) -> int:
-        """How many events there are to flush."""
+        """How many events are on the bus."""
         return len(self._events)
 
 
 class OutboxMiddleware:
-    """Saves what a bus holds, with the request's context, in the request's transaction.
+    """Saves the events of a bus, with the request's context, in the request's transaction.
 
-    Without an `outbox` it is the only one of the process.
+    `outbox` may be left out if the process has one outbox.
     """
 
     def __init__(self, *, outbox: CapturingOutbox | None = None) -> None:
         self._outbox = outbox
 
     async def flush(self, session: Session | AsyncSession, bus: EventBus, /, **context: Any) -> int:
-        """Add a record per event to the session and empty the bus; return how many there were.
+        """Add a record per event to the session, and empty the bus; return the number of records.
 
-        Each payload gets the envelope (`event_type`, `aggregate_type`, `aggregate_id`,
-        `timestamp`) and the context over it. The fields of a typed event stay as they are: they
-        win over the envelope, and a name of the context that is one of them is refused. Does not
-        flush the session, and does not commit.
+        Each payload gets an envelope (`event_type`, `aggregate_type`, `aggregate_id`, `timestamp`)
+        and the context. A field of a typed event is never replaced: it wins over the envelope, and
+        raises CaptureError if the context has its name. Neither flushes nor commits the session.
         """
         return self.flush_sync(session, bus, **context)
 
     def flush_sync(self, session: Session | AsyncSession, bus: EventBus, /, **context: Any) -> int:
-        """Do the same from code that is not async."""
+        """Save the events of a bus as `flush` does, from sync code."""
         settings = settings_of(self._outbox)
         facts = _context(context)
         enveloped = [_envelop(event, describe_for(event, settings), facts) for event in bus.events]

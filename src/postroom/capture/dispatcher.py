@@ -11,10 +11,10 @@ from postroom.events.event import Event
 
 
 class OutboxEventDispatcher:
-    """An `EventDispatcher` that saves events in the session of the use case.
+    """An `EventDispatcher` that saves events in the outbox, with the session of the use case.
 
-    Dispatch before the commit: the events are saved with the data, or not at all. Without an
-    `outbox` it is the only one of the process.
+    Dispatch before the commit: the events are committed with the data, or not at all. `outbox` may
+    be left out if the process has one outbox.
     """
 
     def __init__(
@@ -24,9 +24,12 @@ class OutboxEventDispatcher:
         self._settings = settings_of(outbox)
 
     async def dispatch(self, events: Iterable[Event]) -> None:
-        """Add a record per event to the session, in order. Does not flush or commit."""
+        """Add a record per event to the session, in order. Neither flushes nor commits.
+
+        Raises CaptureError, and adds nothing, if an event cannot be saved.
+        """
         self.dispatch_sync(events)
 
     def dispatch_sync(self, events: Iterable[Event]) -> None:
-        """Do the same from code that is not async."""
+        """Add records as `dispatch` does, from sync code."""
         capture(self._session, describe_all(events, self._settings), self._settings)

@@ -17,11 +17,11 @@ log = logging.getLogger(__name__)
 
 
 class InProcessEventDispatcher:
-    """An `EventDispatcher` that runs the handlers of each event, and reports what goes wrong.
+    """An `EventDispatcher` without an outbox: it runs the handlers of each event at once.
 
-    Dispatch after the commit. Every handler gets a scope of its own, beside that of the request,
-    and nothing that it does or raises comes back to the caller: `OutboxEventDispatcher` is for
-    events that must not be lost.
+    Dispatch after the commit. Each handler gets a new scope of the container. An error of a handler
+    is logged and not raised, and the event is lost then. Use `OutboxEventDispatcher` for events
+    that must not be lost.
     """
 
     def __init__(self, container: Container, registry: EventRegistry = default_registry) -> None:
@@ -29,7 +29,7 @@ class InProcessEventDispatcher:
         self._registry = registry
 
     async def dispatch(self, events: Iterable[Event]) -> None:
-        """Run the handlers of each event, concurrently; one event after the other."""
+        """Run the handlers of each event concurrently, one event after the other."""
         # What is to wait needs an outbox to wait in.
         for event in map(undelayed, event_list(events)):
             await all_of(self._attempt(call) for call in self._calls(event))

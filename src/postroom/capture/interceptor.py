@@ -37,16 +37,19 @@ from postroom.events.payload import explain
 
 
 class DomainEventOutboxInterceptor:
-    """Captures the events of every aggregate that a session saves.
+    """Captures the events of every aggregate that a session saves. `Outbox.capture` installs it.
 
-    Without an `outbox` it saves them in the only one of the process.
+    `outbox` may be left out if the process has one outbox.
     """
 
     def __init__(self, *, outbox: CapturingOutbox | None = None) -> None:
         self._outbox = outbox
 
     def install(self, sessions: CaptureTarget) -> None:
-        """Listen to all sessions of a maker, or of a class. Twice is once."""
+        """Listen to all sessions of a maker, or of a class. A second call changes nothing.
+
+        Raises ConfigurationError if another outbox captures these sessions.
+        """
         target = session_class(sessions)
         for other in interceptors_of(target):
             self._check_same_outbox(other, target)
@@ -63,7 +66,7 @@ class DomainEventOutboxInterceptor:
         event.listen(target, "do_orm_execute", _warn_of_bulk_statement)
 
     def sweep(self, session: Session) -> None:
-        """Capture what the session's aggregates have raised, as far as their ids are known."""
+        """Capture the raised events of the session's aggregates whose ids are known."""
         tracker = tracker_of(session)
         waiting = tracker.waiting(session)
         if not waiting:

@@ -86,17 +86,22 @@ def console(
     publisher: Publisher | None = None,
     trace_url: str | None = None,
 ) -> Starlette:
-    """Make the console of an outbox: `app.mount("/postroom", console(outbox, engine, …))`.
+    """Return the console of an outbox as a Starlette application, to mount in yours.
 
-    Without `authorize` and without a token it answers requests from its own machine only.
+    `app.mount("/postroom", console(outbox, engine, authorize=…))`. Without `authorize` and without
+    a token it answers only requests from its own machine. Raises ConfigurationError for options
+    that contradict each other.
 
-    - `authorize`: takes a request; returns "reader", "operator", or None for nobody. May be async
-    - `user_name`: takes a request; returns the name of the user, for the audit. May be async
-    - `token`, `reader_token`: in place of `authorize`: what operators and readers log in with
-    - `read_only`: nobody can change anything
-    - `relay`: for the routes of event types, and for the doctor's checks of its settings
-    - `publisher`: for the doctor's checks of the broker; the relay's by default
-    - `trace_url`: where traces are shown: "https://traces.example.com/trace/{trace_id}"
+    - `authorize`: a function of a request that returns "reader", "operator", or None for nobody. It
+      may be async
+    - `user_name`: a function of a request that returns the name of the user, for the audit. It may
+      be async
+    - `token`, `reader_token`: tokens that operators and readers log in with, in place of
+      `authorize`
+    - `read_only`: refuses every change
+    - `relay`: shows the routes of event types, and lets the doctor check its settings
+    - `publisher`: the publisher that the doctor checks; that of the relay by default
+    - `trace_url`: the address of a trace: "https://traces.example.com/trace/{trace_id}"
     """
     access = _access(authorize, user_name, token, reader_token)
     if trace_url is not None and "{trace_id}" not in trace_url:

@@ -42,10 +42,10 @@ class ChangedError(Exception):
 
 
 def database_outage(error: BaseException) -> bool:
-    """Return whether an error of a database will pass by itself, because it is nobody's mistake.
+    """Return whether an error means that a database is unavailable, so that waiting helps.
 
-    For an answer such as 503, and for a handler that raises OutageError when its own database is
-    away.
+    False for an error in a statement or its values. Use it in a handler that raises OutageError
+    when its own database is away, or for a response with status 503.
     """
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         return True

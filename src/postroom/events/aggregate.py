@@ -41,10 +41,13 @@ class RaiseListener(Protocol):
 
 
 class AggregateRoot:
-    """Base (or mixin) of the entities that raise events, mapped in whichever way or not at all."""
+    """Base class or mixin of entities that raise events. They may be mapped in any way, or not."""
 
     def raise_event(self, event: Event) -> None:
-        """Note that something happened. It is saved together with the aggregate."""
+        """Raise an event. It is saved with the aggregate, if its sessions are captured.
+
+        Raises CaptureError if this is no event, or was raised before.
+        """
         check_event(event)
         if event.event_id in self._by_id():
             raise CaptureError(
@@ -58,7 +61,7 @@ class AggregateRoot:
 
     @property
     def domain_events(self) -> tuple[Event, ...]:
-        """The events raised and not yet saved, in order."""
+        """The events that were raised and are not saved yet, in order."""
         in_order = sorted(self._by_id().values(), key=itemgetter(0))
         return tuple(event for _, event in in_order)
 
@@ -69,7 +72,7 @@ class AggregateRoot:
         return events
 
     def clear_events(self) -> None:
-        """Forget the events: they will not be saved."""
+        """Drop the events: they will not be saved."""
         self._by_id().clear()
 
     def _by_id(self) -> dict[UUID, RaisedEvent]:

@@ -9,9 +9,9 @@ from postroom.events.event import Event
 
 @dataclass(frozen=True, slots=True)
 class Delayed:
-    """An event that is not delivered before `until`; a moment that has passed means at once.
+    """An event that is delivered at the time `until`, or later. A time in the past means at once.
 
-    It goes wherever an event goes, and its record is that of the event itself.
+    Capture it like any event. Its record is that of the event itself, with the time in `due_at`.
     """
 
     event: Event
@@ -24,7 +24,7 @@ class Delayed:
 
     @property
     def occurred_at(self) -> datetime:
-        """When the event happened, whenever it is delivered."""
+        """When the event happened."""
         return self.event.occurred_at
 
 

@@ -8,7 +8,7 @@ from types import ModuleType
 
 
 def auto_discover_handlers(package: str | ModuleType) -> list[str]:
-    """Import every module below a package, so that its decorators run. Gives their names."""
+    """Import all modules of a package, so that handlers in them register. Returns their names."""
     root = importlib.import_module(package) if isinstance(package, str) else package
     return list(_import_below(root)) if hasattr(root, "__path__") else [root.__name__]
 

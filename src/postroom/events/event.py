@@ -17,26 +17,34 @@ def now() -> datetime:
 
 @runtime_checkable
 class Event(Protocol):
-    """What every event has: a dataclass, a pydantic model or an `UntypedEvent`."""
+    """The protocol of events: `DomainEvent`, `PydanticEvent`, `UntypedEvent` and `Delayed`."""
 
     @property
-    def event_id(self) -> UUID: ...
+    def event_id(self) -> UUID:
+        """The id of the event, of its record, and of the message that is delivered."""
+
     @property
-    def occurred_at(self) -> datetime: ...
+    def occurred_at(self) -> datetime:
+        """When the event happened. It has a time zone."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DomainEvent:
-    """Base of typed events: frozen dataclasses, named in the past tense.
+    """Base class of typed events: frozen dataclasses, named in the past tense.
 
-    Class keywords say how the event is stored; all but `name` are inherited:
+    Class keywords set how the event is stored. Subclasses inherit all of them but `name`. Raises
+    EventDefinitionError for a wrong keyword.
 
-    - `name`: the event type; otherwise `naming` makes one of the class's name: "class" (as it is,
-      the default), "qualified" (with its module), "dotted" (`OrderItemAdded`: `order_item.added`)
-    - `version`: of the payload, 1 unless told otherwise
-    - `aggregate` and `key`: the aggregate's type, and the field that holds its id; order is kept
-      within the two. A class attribute or property `aggregate_type` / `aggregate_id` does the same.
-    - `case`: "snake" or "camel" names in the payload; `rename` gives single fields another name
+    - `name`: the event type
+    - `naming`: how the event type is made of the class name if there is no `name`: "class" (the
+      name itself, the default), "qualified" (with its module) or "dotted" (`OrderItemAdded`
+      becomes `order_item.added`)
+    - `version`: the version of the payload (1)
+    - `aggregate`: the type of the aggregate; or a class attribute or property `aggregate_type`
+    - `key`: the field that has the id of the aggregate; or a property `aggregate_id`. Events of one
+      aggregate are delivered in order
+    - `case`: "snake" (the default) or "camel" names in the payload
+    - `rename`: other names in the payload for single fields: `{field: name}`
     """
 
     event_id: UUID = field(default_factory=uuid7)
@@ -49,7 +57,7 @@ class DomainEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class UntypedEvent:
-    """An event without a class of its own: the type is a name, the payload a dict."""
+    """An event without a class: the event type is a name, the payload a dict of JSON values."""
 
     event_type: str
     payload: Mapping[str, Any]

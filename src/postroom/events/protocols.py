@@ -9,14 +9,14 @@ E_contra = TypeVar("E_contra", contravariant=True)
 
 
 class EventHandler(Protocol[E_contra]):
-    """Does something about one kind of event."""
+    """The protocol of handlers: a class with a method `handle`. Register it with `handles`."""
 
     async def handle(self, event: E_contra) -> Any:
-        """Handle one event. It may come again, and some time after it happened."""
+        """Handle an event. The same event may come more than once, and later than it happened."""
 
 
 class EventDispatcher(Protocol):
-    """Takes the events of a use case off its hands."""
+    """The protocol of dispatchers, for use cases that do not know where their events go."""
 
     async def dispatch(self, events: Iterable[Event]) -> None:
-        """Take these events, in order."""
+        """Dispatch events, in order."""

@@ -15,7 +15,7 @@ Handler = TypeVar("Handler", bound=type[Any])
 
 @dataclass(frozen=True, slots=True)
 class HandlerEntry:
-    """A handler class under the name that its deliveries are remembered by."""
+    """A handler class, and its name in receipts."""
 
     handler: type[Any]
     name: str
@@ -23,7 +23,11 @@ class HandlerEntry:
 
 @dataclass(eq=False, slots=True)
 class EventRegistry:
-    """What the decorators fill. There is a default one; tests and plug-ins make their own."""
+    """The event classes, handlers and upcasters of an application. The decorators fill it.
+
+    `handles` and `upcasts` of `postroom` fill the default one. Tests and plug-ins make their own,
+    for `Outbox(…, events=…)`.
+    """
 
     # By event type, so that a class which is imported anew keeps its handlers.
     _class_handlers: dict[str, list[HandlerEntry]] = field(init=False, default_factory=dict)
@@ -36,8 +40,9 @@ class EventRegistry:
     ) -> Callable[[Handler], Handler]:
         """Register the decorated class as a handler of an event class, or of an event type by name.
 
-        The handler of a class gets the events of its subclasses too. `name` is what postroom
-        remembers the handler by: keep it when you rename the class.
+        A handler of a class gets the events of its subclasses too. `name` is the handler's name in
+        receipts, by default its module and class: keep it when you rename the class. Raises
+        EventDefinitionError if another handler of the event has the name.
         """
         if isinstance(event_type, type):
             self.register(event_type)
@@ -86,7 +91,10 @@ class EventRegistry:
         return list(dict.fromkeys(entry.handler for entry in chain.from_iterable(lists)))
 
     def register(self, event_class: type) -> None:
-        """Make an event class known by its event type; refuse a name that another class has."""
+        """Make an event class known by its event type.
+
+        Raises EventDefinitionError if it is no event, or another class has the event type.
+        """
         event_type = event_type_of(event_class)
         known = self._classes.get(event_type)
         if known is event_class:
@@ -101,7 +109,10 @@ class EventRegistry:
         self._classes[event_type] = event_class
 
     def event_class(self, event_type: str) -> type:
-        """Return the class of an event type: one that is registered, or a subclass of one."""
+        """Return the class of an event type: a registered class, or a subclass of one.
+
+        Raises UnknownEventTypeError.
+        """
         if event_type not in self._classes:
             for subclass in _subclasses(list(self._classes.values())):
                 if event_type_of(subclass) == event_type:
@@ -120,7 +131,10 @@ class EventRegistry:
         return sorted(version for name, version in self._upcasters if name == event_type)
 
     def upcasts(self, event_type: type | str, *, version: int) -> Callable[[Upcaster], Upcaster]:
-        """Register the decorated function: it turns a payload of `version` into the next one's."""
+        """Register the decorated function: it turns a payload of `version` into the next version.
+
+        Raises EventDefinitionError if that version has an upcaster.
+        """
         check_step(event_type, version)
         name = _shown(event_type)
 
@@ -140,7 +154,7 @@ class EventRegistry:
     def upcast(
         self, event_class: type, document: Mapping[str, Any], version: Any
     ) -> Mapping[str, Any]:
-        """Carry a payload from the version it was written at to the one the class has."""
+        """Turn a payload of `version` into one of the class's version. Raises PayloadError."""
         name, current = event_type_of(event_class), event_version_of(event_class)
         if not is_version(version) or version > current:
             remedy = "Deploy the code that wrote it" if is_version(version) else "Correct it"
@@ -191,5 +205,18 @@ def _shown(event_type: type | str) -> str:
 
 default_registry = EventRegistry()
 handles = default_registry.handles
+"""Register the decorated class as a handler of an event class, or of an event type by name.
+
+`EventRegistry.handles` of the default registry: `@handles(OrderPlaced)`,
+`@handles("order.placed")`, `@handles(OrderPlaced, name="send_receipt")`.
+"""
 get_handlers_for = default_registry.get_handlers_for
+"""Return the handler classes of an event class or event type, in order of registration.
+
+`EventRegistry.get_handlers_for` of the default registry: `get_handlers_for(OrderPlaced)`.
+"""
 upcasts = default_registry.upcasts
+"""Register the decorated function: it turns a payload of `version` into the next version.
+
+`EventRegistry.upcasts` of the default registry: `@upcasts(OrderPlaced, version=1)`.
+"""

@@ -15,7 +15,10 @@ from postroom.events.registry import EventRegistry, default_registry
 
 
 def serialize_event(event: Event) -> str:
-    """Give the JSON of every field. A version above 1 is in it as well, for upcasters to see."""
+    """Return an event as JSON text, with all its fields, and its version if that is above 1.
+
+    Raises CaptureError if a field cannot be JSON.
+    """
     return to_json(encode_event(event))
 
 
@@ -28,11 +31,13 @@ def deserialize_event(
     occurred_at: datetime | None = None,
     registry: EventRegistry = default_registry,
 ) -> Any:
-    """Rebuild an event equal to the one that was serialised.
+    """Rebuild an event from its payload; upcasters first bring an old payload up to date.
 
-    The payload's own version counts when `version` is not given; a payload without one is of
-    version 1. Older payloads go through the upcasters first. `event_id` and `occurred_at` are the
-    record's: the event gets these even if an upcaster dropped or changed those of the payload.
+    Raises UnknownEventTypeError, and PayloadError if the payload does not fit the class.
+
+    - `version`: of the payload; by default the version in the payload, or else 1
+    - `event_id`, `occurred_at`: those of the record; they win over those in the payload
+    - `registry`: where the class and its upcasters are registered; the default one if not given
     """
     event_class = registry.event_class(event_type)
     document = _document(event_type, payload)

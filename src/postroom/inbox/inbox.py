@@ -16,14 +16,20 @@ MAX_LENGTH: Final = 255
 
 
 class Inbox:
-    """Names an inbox: a table on your own MetaData, for consumers with a database of their own.
+    """An inbox: a table of receipts on the application's MetaData, for idempotent consumers.
+
+    The receipt of a message commits in the transaction of its effect, or not at all. So a message
+    that is received again changes nothing. Keep receipts for longer than a broker may repeat a
+    message.
 
         async with session.begin():
             if await inbox.accept(session, message.message_id, consumer="billing"):
-                ...  # what to do about the message, in this very transaction
+                ...  # the effect of the message, in the same transaction
 
-    The receipt commits with the effect of the message or not at all, so a message that comes again
-    changes nothing. Keep receipts for longer than a broker may repeat a message.
+    `Outbox.inbox` is the inbox in the tables of an outbox.
+
+    - `metadata`: the MetaData that gets the table
+    - `table`, `schema`: the name of the table ("inbox"), and its schema
     """
 
     def __init__(
@@ -33,7 +39,7 @@ class Inbox:
 
     @classmethod
     def on_table(cls, table: Table) -> Self:
-        """Make an inbox of a table that is defined already."""
+        """Return an inbox on a table that is defined already."""
         inbox = cls.__new__(cls)
         inbox._receipts = Receipts(table)
         return inbox
@@ -46,19 +52,23 @@ class Inbox:
     async def accept(self, session: AsyncSession, message_id: UUID | str, *, consumer: str) -> bool:
         """Add the receipt of a message to the session's transaction; return False for a repeat.
 
-        If another transaction has added the same receipt, wait until it commits or rolls back.
+        If another transaction has added the same receipt, this waits until that one commits or
+        rolls back. Raises InboxError for an id or a consumer without a character, or above 255.
+
+        - `message_id`: the id that the message has each time it is received
+        - `consumer`: who received it; each consumer receives a message once
         """
         return await session.run_sync(self.accept_sync, message_id, consumer=consumer)
 
     def accept_sync(self, session: Session, message_id: UUID | str, *, consumer: str) -> bool:
-        """Do the same with a Session."""
+        """Add a receipt as `accept` does, with a sync Session."""
         message = _checked("a message id", _id_text(message_id))
         receiver = _checked("a consumer", consumer)
         connection = session.connection(bind_arguments={"clause": insert(self.table)})
         return self._receipts.add(connection, message, receiver)
 
     async def clean(self, engine: AsyncEngine, *, older_than: timedelta) -> int:
-        """Delete the receipts that are older than this, in batches; return how many."""
+        """Delete receipts that are older than an age, in batches; return how many."""
         if older_than < timedelta(0):
             raise InboxError(f"older_than is {older_than}. It is an age: 0 or more.")
         return await self._receipts.clean(engine.dialect, older_than, engine.begin)

@@ -35,19 +35,22 @@ class ActivityKind(StrEnum):
     """What happened to a record."""
 
     DELIVERED = "delivered"
+    """It was delivered."""
     REFUSED = "refused"
+    """It was refused, and is tried again."""
     FAILED = "failed"
+    """It was refused, and failed."""
     GONE = "gone"
-    """It was deleted: delivered, where delivered records are not kept, or discarded."""
+    """It was deleted: discarded, or delivered by a relay that keeps no delivered records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
-    """A delivery, or a refusal."""
+    """A delivery or a refusal of a record."""
 
     kind: ActivityKind
     at: datetime
-    """Of a record that is gone: when that was noticed."""
+    """When it happened; for a record that is gone, when that was noticed."""
     position: int
     id: UUID
     event_type: str
@@ -56,11 +59,11 @@ class Happening:
     reason: str | None = None
     worker: str | None = None
     took: timedelta | None = None
-    """Of a delivery: since the record was created. Of a refusal: the attempt's own time."""
+    """For a delivery, the time since the record was created; for a refusal, that of the attempt."""
 
 
 class Activity:
-    """Reads what has happened since it was asked last."""
+    """Reads deliveries and refusals as they happen. `Inspector.activity` makes it."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -102,7 +105,7 @@ class Activity:
         self._reported = {row.position: time_or_none(row.published_at) for row in newest}
 
     async def poll(self) -> list[Happening]:
-        """Return what has happened since the last poll, in order."""
+        """Return the deliveries and refusals since the last poll, in order of time."""
         async with self._reader.ask("the activity") as run:
             now = await self._reader.now(run)
             happened = await self._refusals(run)

@@ -25,11 +25,11 @@ ID: Final = re.compile(r"[0-9a-f]{1,32}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptNote:
-    """A refusal of a record."""
+    """A refused attempt to deliver a record."""
 
     attempted_at: datetime
     retry_count: int
-    """The attempts counted after it."""
+    """The retry count after this attempt."""
     verdict: str
     """What followed: `retry` or `failed`."""
     reason: str
@@ -39,7 +39,7 @@ class AttemptNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordDetail:
-    """A record in full."""
+    """A record with payload, headers, its last refusals, and what it waits for."""
 
     record: RecordSummary
     partition: int

@@ -22,7 +22,7 @@ NEWEST: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventType:
-    """An event type: its class, versions and handlers, as far as the program knows them."""
+    """An event type, with its class, versions and handlers if the registry has them."""
 
     name: str
     version: int | None
@@ -32,9 +32,9 @@ class EventType:
     """The old versions that an upcaster reads."""
     handlers: tuple[str, ...]
     is_seen: bool
-    """Whether the table has such records: of the newest 10,000, or of those not delivered."""
+    """Whether the table has such records, among the newest 10,000 or the undelivered ones."""
     per_minute: float
-    """About how many come in, by the newest 10,000 records of all types."""
+    """How many are saved per minute: an estimate from the newest 10,000 records of all types."""
     schema: dict[str, Any] | None
     """The JSON Schema of the payload; None without a class."""
 

@@ -50,18 +50,18 @@ class FailureGroup:
     """Failed records of one event type and one kind of error."""
 
     number: int
-    """1 is the largest group. It changes when other groups grow; `id` does not."""
+    """1 is the largest group. The number changes when groups grow; `id` does not."""
     id: str
     event_type: str
     error: str
-    """The error's text, with `<number>` and the like for what differs."""
+    """The text of the error, with `<number>` and the like in place of values that differ."""
     count: int
     first_failed_at: datetime | None
     last_failed_at: datetime | None
     trend: tuple[int, ...]
-    """How many failed in each of the last 24 hours, the latest last."""
+    """How many records failed in each of the last 24 hours, the latest last."""
     example: int
-    """The position of the record that failed last."""
+    """The position of the newest record of the group."""
     example_error: str
 
 
@@ -70,11 +70,11 @@ class Failures:
     """Groups of failed records, the largest first."""
 
     groups: tuple[FailureGroup, ...]
-    """The largest 100."""
+    """The largest 100 groups."""
     group_count: int
     total: int
     at_least: bool
-    """Whether more records failed than were looked at: the newest 100,000."""
+    """Whether more failed records exist than the search limit."""
 
 
 class _Group(NamedTuple):

@@ -26,12 +26,16 @@ EVERYTHING = RecordFilter()
 
 
 class Inspector:
-    """Answers questions about an outbox, on PostgreSQL and SQLite.
+    """Reads the state of an outbox: records, keys, failures, workers. It changes nothing.
 
-    Each question is one short transaction that only reads: no writer and no worker waits for it.
-    A statement that takes longer than `time_limit` ends with InspectionTimeoutError. A question
-    looks at `search_limit` records of a kind; counts of more are estimates, and say so. The engine
-    stays the caller's, who disposes of it. `shift` is added to the database's clock, by tests.
+    Each call is one short transaction that only reads: no writer and no worker waits for it.
+    Payloads and headers are returned without redacted fields. Raises InspectionTimeoutError.
+
+    - `outbox`, `engine`: the outbox, and an AsyncEngine of its database. The caller disposes of it
+    - `time_limit`: a statement that takes longer is ended (3 s)
+    - `search_limit`: how many records of a kind a call looks at (100,000). Counts of more are
+      estimates, and the result says so
+    - `shift`: returns a time to add to the database's clock, for tests
     """
 
     def __init__(
@@ -58,11 +62,11 @@ class Inspector:
         self._overview = Overviews(self._reader, self._changes, self._workers)
 
     async def overview(self) -> Overview:
-        """Return counts, ages and rates, and whether the outbox is healthy."""
+        """Return counts, ages, rates, workers and pauses, and whether the outbox is healthy."""
         return await self._overview.read()
 
     async def latency(self) -> Latency:
-        """Return how long records took from their commit to their delivery in the last minute."""
+        """Return the time from commit to delivery of records delivered in the last minute."""
         return await self._latency.read()
 
     async def records(
@@ -73,82 +77,96 @@ class Inspector:
         limit: int = 50,
         newest_first: bool = True,
     ) -> RecordPage:
-        """Return a page of records, by position."""
+        """Return a page of records, by position.
+
+        For the next page give the `cursor` of this one. To find an old published record quickly,
+        filter by `states` or begin at a position: only records that are not delivered have indexes
+        by state.
+        """
         return await self._listing.read(
             where, cursor=cursor, limit=limit, newest_first=newest_first
         )
 
     async def names(self, where: RecordFilter, *, limit: int | None = None) -> list[RecordName]:
-        """Return the names of all records that a filter allows, or of the oldest ones."""
+        """Return position, id, event type and key of all records that match, the oldest first."""
         return await self._listing.names(where, limit=limit)
 
     async def summaries(self, names: Sequence[str]) -> list[RecordSummary]:
-        """Return records by their ids, beginnings of their ids, or positions, in this order.
+        """Return records by ids, beginnings of ids, or positions, in the given order.
 
         Raises RecordNotFoundError.
         """
         return await self._details.summaries(names)
 
     async def record(self, name: str) -> RecordDetail:
-        """Return one record by its id, the beginning of its id, or its position.
+        """Return one record by its id, the beginning of its id, or its position, with its payload.
 
-        Raises RecordNotFoundError.
+        Raises RecordNotFoundError if there is none, or several ids begin like this.
         """
         return await self._details.read(name)
 
     async def key(self, key: Key | str) -> KeyReport:
-        """Return what is not delivered of a key, such as `order/7`, and what it waits for."""
+        """Return the undelivered records of a key, such as `order/7`, and what they wait for.
+
+        The `str` of the result is a sentence.
+        """
         return await self._keys.report(parse_key(key) if isinstance(key, str) else key)
 
     async def failures(self) -> Failures:
-        """Return failed records in groups of one event type and one kind of error."""
+        """Return failed records in groups of one event type and one kind of error.
+
+        Numbers, ids, times and quoted texts in an error do not make a new group.
+        """
         return await self._failures.read()
 
     async def records_of(
         self, group: str, *, cursor: int | None = None, limit: int = 1000
     ) -> RecordPage:
-        """Return failed records of a group, by the group's id; the oldest first."""
+        """Return a page of the failed records of a group, by the group's id, the oldest first."""
         return await self._failures.records_of(group, cursor=cursor, limit=limit)
 
     async def names_of(self, group: str) -> list[RecordName]:
-        """Return the names of all failed records of a group, by the group's id."""
+        """Return position, id, event type and key of all failed records of a group."""
         return await self._failures.names_of(group)
 
     async def blocked_keys(self, *, cursor: int | None = None, limit: int = 50) -> BlockedKeysPage:
-        """Return blocked keys, those with the most waiting records first."""
+        """Return a page of blocked keys, those with the most waiting records first."""
         return await self._keys.blocked(cursor=cursor, limit=limit)
 
     async def waiting_behind(self, positions: Collection[int]) -> int:
-        """Return how many records wait behind those at some positions."""
+        """Return how many records wait behind the records at some positions."""
         return await self._keys.waiting_behind(positions)
 
     async def workers(self) -> tuple[Worker, ...]:
-        """Return every worker that is there, or was not stopped in an orderly way."""
+        """Return the workers that are alive, and those that ended without being stopped."""
         async with self._reader.ask("the workers") as run:
             return await self._workers.read(run)
 
     async def event_types(self) -> tuple[EventType, ...]:
-        """Return the event types that the program knows or the table has, with JSON Schemas."""
+        """Return the event types of the registry and of the table, with JSON Schemas."""
         return await self._event_types.read()
 
     async def pauses(self) -> tuple[Pause, ...]:
-        """Return what operators have paused."""
+        """Return the pauses in force."""
         async with self._reader.ask("the pauses") as run:
             return await self._changes.pauses(run)
 
     async def audit(self, *, limit: int = 50, before: int | None = None) -> tuple[Change, ...]:
-        """Return what operators have changed, the newest first; before the change with this id."""
+        """Return changes by operators, the newest first.
+
+        For the next page give the id of the last change as `before`.
+        """
         return await self._changes.audit(limit, before)
 
     async def changes_of(self, record: UUID) -> tuple[Change, ...]:
-        """Return what operators have changed about a record, of the newest 500 changes.
+        """Return changes by operators that name a record, among the newest 500 changes.
 
-        An entry of the audit lists the first 100 records that it changed.
+        A change of many records names the first 100 of them.
         """
         return await self._changes.of_record(record)
 
     async def activity(self) -> Activity:
-        """Return what tells of deliveries and refusals from now on, each time it is polled."""
+        """Return an `Activity`, whose `poll` returns deliveries and refusals from now on."""
         activity = Activity(self._reader)
         await activity.start()
         return activity

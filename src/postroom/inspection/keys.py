@@ -22,41 +22,41 @@ from postroom.store.rows import key_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedKey:
-    """A key whose records wait for one of them."""
+    """A blocked key: its later records wait for the blocking record."""
 
     key: Key
     blocker: RecordSummary | None
-    """None if it is gone: a worker's next clean-up releases the key."""
+    """The blocking record; None if it was deleted (a worker's next clean-up releases the key)."""
     since: datetime
     next_try: datetime | None
     waiting: int
-    """How many records wait behind it."""
+    """How many records wait behind the blocking record."""
     at_least: bool
     """Whether more may wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedKeysPage:
-    """Some blocked keys, those with the most waiting records first."""
+    """A page of blocked keys, those with the most waiting records first."""
 
     keys: tuple[BlockedKey, ...]
     total: int
     cursor: int | None
-    """What to give to get the next page; None at the end."""
+    """The `cursor` of the next page; None at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyReport:
-    """The records of a key that are not delivered, and what they wait for."""
+    """The undelivered records of a key, and what they wait for. Its `str` is a sentence."""
 
     key: Key
     blocked: BlockedKey | None
     first: RecordSummary | None
-    """The one that blocks the key, or else the first pending one; None if there is none."""
+    """The blocking record, or else the first pending one; None if there is none."""
     wait: Wait | None
-    """What that one waits for."""
+    """What `first` waits for."""
     waiting: int
-    """How many come after it."""
+    """How many records come after `first`."""
     at_least: bool
     now: datetime
 

@@ -19,16 +19,18 @@ LOOKED_AT: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """Of records that were delivered in the last minute.
+    """The time from commit to delivery of records that were delivered in the last minute.
 
-    These are among the newest 1,000, or, in a backlog, among the 1,000 before the first ready one.
+    The records are among the newest 1,000, or, in a backlog, among the 1,000 before the first ready
+    one.
     """
 
     records: int
+    """How many records the percentiles are of."""
     p50: timedelta | None
-    """Half of them took no longer; None without records."""
+    """The median; None without records."""
     p99: timedelta | None
-    """99 of 100 took no longer."""
+    """The 99th percentile; None without records."""
 
 
 class Latencies:

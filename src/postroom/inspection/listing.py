@@ -29,6 +29,7 @@ from postroom.record import PARTITIONS, Key, key_hash
 PENDING: Final = frozenset(
     (RecordState.READY, RecordState.WAITING, RecordState.PARKED, RecordState.PAUSED)
 )
+"""The states of records that are neither delivered nor failed, for `RecordFilter(states=…)`."""
 FIRST, LAST = 0, 2**62
 MANY: Final = 20_000
 """How many names are read at a time."""
@@ -36,16 +37,20 @@ MANY: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFilter:
-    """Which records to list. What is not given does not matter."""
+    """Selects records. All conditions that are given have to hold."""
 
     states: frozenset[RecordState] = frozenset()
+    """In one of these states; all if empty."""
     event_type: str | None = None
-    """`*` stands for any text: `order.*`."""
+    """Of this event type; `*` stands for any text: `order.*`."""
     key: Key | None = None
+    """Of this key."""
     error: str | None = None
-    """A part of the error's text, upper or lower case."""
+    """With this text in the error message, in upper or lower case."""
     older_than: timedelta | None = None
+    """Created longer ago than this."""
     younger_than: timedelta | None = None
+    """Created within this time."""
     since: datetime | None = None
     """Created at this time or later."""
     until: datetime | None = None
@@ -54,13 +59,13 @@ class RecordFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPage:
-    """Some records in order of their position."""
+    """A page of records, in order of position."""
 
     records: tuple[RecordSummary, ...]
     cursor: int | None
-    """What to give to get the next page; None at the end."""
+    """The `cursor` of the next page; None at the end."""
     searched_to: int | None = None
-    """The position up to which a page that is not full has searched, if there are more."""
+    """How far a page that is not full has searched, if the search limit ended it."""
 
 
 class _Request(NamedTuple):

@@ -25,43 +25,44 @@ BLOCKED: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeCounts:
-    """The records of an event type that are not delivered."""
+    """Counts of the undelivered records of an event type."""
 
     event_type: str
     pending: int
     failed: int
     oldest_pending: timedelta | None
-    """The age of the oldest pending one."""
+    """The age of the oldest pending record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The outbox in one look. Without `is_exact`, counts are estimates."""
+    """The state of an outbox: counts, ages, rates, workers and problems."""
 
     now: datetime
-    """By the database's clock."""
+    """The time, by the database's clock."""
     ready: int
     waiting: int
     parked: int
     paused: int
     failed: int
     published: int
-    """About how many delivered records are kept: always an estimate."""
+    """How many delivered records are kept: always an estimate."""
     is_exact: bool
+    """Whether the other counts are exact, not estimates."""
     oldest_pending: timedelta | None
     oldest_ready: timedelta | None
     event_types: tuple[TypeCounts, ...]
-    """Those with records that are not delivered, the most pending first."""
+    """The event types with undelivered records, the most pending first."""
     in_per_minute: float
-    """About how many records come in, by the newest 1,000."""
+    """How many records are saved per minute: an estimate from the newest 1,000."""
     out_per_minute: int
-    """How many records the workers delivered in the last minute, as they report."""
+    """How many records the workers delivered in the last minute, by their reports."""
     blocked_keys: int
     workers: tuple[Worker, ...]
     waiting_routes: tuple[ReportedRoute, ...]
     pauses: tuple[Pause, ...]
     problems: tuple[str, ...]
-    """What somebody should look at, a sentence each."""
+    """A sentence for each problem."""
 
     @property
     def pending(self) -> int:
@@ -70,12 +71,12 @@ class Overview:
 
     @property
     def publishers(self) -> tuple[PublisherState, ...]:
-        """Where the workers deliver to, and whether that works."""
+        """The publishers of the workers, and whether they work."""
         return publisher_states(self.workers)
 
     @property
     def healthy(self) -> bool:
-        """Whether nobody has to do anything."""
+        """Whether there are no problems."""
         return not self.problems
 
 

@@ -19,18 +19,19 @@ CHANGES_LOOKED_AT: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Records that are not delivered until an operator resumes them."""
+    """A pause in force: of an event type, of a key, or of the whole outbox."""
 
     event_type: str | None
+    """The paused event type; None for a key or the whole outbox."""
     key: Key | None
-    """Of one key, or else of one event type; neither: all of the outbox."""
+    """The paused key; None for an event type or the whole outbox."""
     paused_at: datetime
     operator: str | None
     host: str | None
     reason: str | None
 
     def covers(self, event_type: str, key: Key | None) -> bool:
-        """Return whether records of this type and key are paused."""
+        """Return whether the pause applies to records of this type and key."""
         return self.key == key if self.key is not None else self.event_type in (None, event_type)
 
     def __str__(self) -> str:
@@ -39,7 +40,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What an operator has changed: a row of the audit."""
+    """A change by an operator: a row of the audit."""
 
     id: int
     changed_at: datetime

@@ -9,12 +9,12 @@ from postroom.inspection.workers import Report, Worker
 
 @dataclass(frozen=True, slots=True)
 class PublisherState:
-    """A publisher of one or more workers."""
+    """A publisher of one or more workers, and whether it works."""
 
     name: str
     is_ok: bool
     text: str
-    """`ok`, or what is wrong."""
+    """`ok`, or the problem."""
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text}"

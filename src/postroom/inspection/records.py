@@ -17,23 +17,25 @@ TIMES: Final = ("created_at", "updated_at", "due_at", "published_at")
 
 
 class RecordState(StrEnum):
-    """Where a record stands. All but `published` and `failed` are pending."""
+    """The state of a record. All but `published` and `failed` are pending."""
 
     READY = "ready"
-    """A worker may claim it now, or has."""
+    """A worker may claim it now, or has claimed it."""
     WAITING = "waiting"
-    """It waits for its time: to be tried again, or delayed."""
+    """It waits for its time (`due_at`): a retry, or a delayed event."""
     PARKED = "parked"
     """It waits behind an earlier record of its key."""
     PAUSED = "paused"
-    """An operator has paused it."""
+    """An operator has paused its event type, its key, or the outbox."""
     FAILED = "failed"
+    """It is not tried again until an operator retries it."""
     PUBLISHED = "published"
+    """It is delivered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSummary:
-    """A record without its payload. A time is None if there is none, or if it is no time."""
+    """A record without its payload."""
 
     position: int
     id: UUID
@@ -57,7 +59,7 @@ class RecordSummary:
 
 
 class RecordName(NamedTuple):
-    """What names a record, and what a change of many records counts by."""
+    """Position, id, event type and key of a record."""
 
     position: int
     id: UUID

@@ -27,11 +27,11 @@ class WaitReason(StrEnum):
     BLOCKER = "blocker"
     """An earlier record of its key has to be delivered first."""
     TIME = "time"
-    """It is tried again, or was delayed, until its time."""
+    """It waits for its time: a retry, or a delayed event."""
     OUTAGE = "outage"
     """The worker's broker or database is away."""
     DELIVERY = "delivery"
-    """A worker is there for it: it is in flight, or next in line."""
+    """A worker holds its partition: it is in flight, or will be sent next."""
     LEASE = "lease"
     """The worker of its partition has missed its heartbeats; others wait until its lease ends."""
     WORKER = "worker"
@@ -52,16 +52,17 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """What a record waits for. `text` is the sentence."""
+    """What a record waits for."""
 
     reason: WaitReason
     text: str
+    """The reason as a sentence."""
     since: datetime | None = None
     until: datetime | None = None
-    """When that is over by itself, if it is."""
+    """When the wait ends by itself, if it does."""
     blocker: RecordSummary | None = None
     between: int = 0
-    """How many records of the key are between it and the blocker; 10,000 may be more."""
+    """How many records of the key are between this one and the blocker, up to 10,000."""
     worker: str | None = None
 
 

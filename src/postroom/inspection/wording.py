@@ -17,7 +17,7 @@ AGE: Final = re.compile(rf"([0-9]+(?:\.[0-9]+)?)\s*([{''.join(AGE_UNITS)}])")
 
 
 def duration(time: timedelta) -> str:
-    """Write a duration in its largest unit: 4 min, 2.5 h, 0.4 s."""
+    """Return a duration as text, in its largest unit: 4 min, 3 h, 0.4 s."""
     seconds = abs(time.total_seconds())
     for size, unit in UNITS:
         if seconds >= 2 * size:
@@ -26,26 +26,26 @@ def duration(time: timedelta) -> str:
 
 
 def counted(count: int, noun: str, *, at_least: bool = False) -> str:
-    """Write a number of things: 1 record, 1,200 records, at least 10,000 records."""
+    """Return a count as text: 1 record, 1,200 records, at least 10,000 records."""
     number = f"{'at least ' if at_least else ''}{count:,}"
     return f"{number} {noun}{'' if count == 1 else 's'}"
 
 
 def key_text(key: Key) -> str:
-    """Write a key as commands take it: order/7, or 7 for a key without a type."""
+    """Return a key as commands take it: order/7, or 7 for a key without a type."""
     return str(key)
 
 
 def parse_key(text: str) -> Key:
-    """Read what `key_text` has written. The first `/` ends the type."""
+    """Return the key of a text such as order/7. The first `/` ends the type."""
     before, slash, after = text.partition("/")
     return Key(before, after) if slash else Key("", text)
 
 
 def parse_age(text: str) -> timedelta:
-    """Read an age such as 30s, 15m, 2h, 7d or 1w. Raises ValueError, which says what it has to be.
+    """Return the duration of a text such as 30s, 15m, 2h, 7d or 1w.
 
-    The text of the error ends a sentence that begins with "it has to be".
+    Raises ValueError. Its text ends a sentence that begins with "it has to be".
     """
     match = AGE.fullmatch(text.strip().lower())
     if match is None:
@@ -60,7 +60,7 @@ def parse_age(text: str) -> timedelta:
 
 
 def parse_time(text: str) -> datetime:
-    """Read a time in ISO 8601; one without a zone is UTC. Raises ValueError as `parse_age` does."""
+    """Return the time of a text in ISO 8601; UTC without a zone. Raises ValueError."""
     try:
         read = datetime.fromisoformat(text.strip())
         return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
@@ -71,7 +71,7 @@ def parse_time(text: str) -> datetime:
 
 
 def as_json(value: Any) -> Any:
-    """Return a result as JSON holds it: times in ISO 8601, durations as seconds, keys as text."""
+    """Return a result as JSON values: times in ISO 8601, durations as seconds, keys as text."""
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: as_json(getattr(value, each.name)) for each in fields(value)}
     match value:

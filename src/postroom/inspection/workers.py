@@ -23,24 +23,27 @@ NAMED: Final = 10
 
 
 class WorkerState(StrEnum):
-    """What a worker does, as far as the database knows."""
+    """The state of a worker, as the database has it."""
 
     WORKING = "working"
+    """It holds leases."""
     IDLE = "idle"
+    """It holds no lease: there is nothing for it to deliver."""
     PAUSED = "paused"
+    """An operator has paused the whole outbox."""
     DRAINING = "draining"
-    """An operator drains it, and it still holds leases: it finishes what is in flight."""
+    """An operator drains it. It holds leases: it finishes records in flight."""
     DRAINED = "drained"
-    """An operator drains it, and it holds no lease. It takes no records until it is resumed."""
+    """An operator drains it. It holds no lease, and takes no records until it is resumed."""
     MISSING = "missing"
     """It has missed its heartbeats: it hangs, was killed, or cannot reach the database."""
     GONE = "gone"
-    """The same for more than 5 minutes, and it holds no lease."""
+    """It has missed its heartbeats for more than 5 minutes, and holds no lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedOutage:
-    """What keeps a worker from delivering anything."""
+    """An outage that a worker reports."""
 
     reason: str
     since: datetime
@@ -48,7 +51,7 @@ class ReportedOutage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedRoute:
-    """A route that takes no records at the moment: a full queue, or one that is missing."""
+    """A route that a worker reports as unusable: a queue is full or missing."""
 
     route: str
     reason: str
@@ -58,7 +61,7 @@ class ReportedRoute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InFlight:
-    """The record that has been in flight for the longest time."""
+    """The record of a worker that has been in flight for the longest time."""
 
     id: str
     event_type: str
@@ -68,7 +71,7 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a worker last said of itself, with its heartbeat."""
+    """What a worker last reported about itself. It reports every 10 s."""
 
     reported_at: datetime
     version: str = ""
@@ -86,37 +89,38 @@ class Report:
     """Records delivered in the last 60 s."""
     paused: bool = False
     listener: str = "off"
-    """Whether it hears of commits by NOTIFY: up, down or off."""
+    """Whether it receives notifications of commits: `up`, `down` or `off`."""
     redact: tuple[str, ...] = ()
     """The payload fields that its outbox hides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """A worker."""
+    """A worker, and the partitions that it leases."""
 
     name: str
+    """HOST:PID:ID."""
     host: str
     pid: int | None
     state: WorkerState
     started_at: datetime
     last_seen: datetime
     partitions: tuple[int, ...]
-    """Those that it holds the lease of."""
+    """The partitions that it leases."""
     lease_until: datetime | None
     """When the first of its leases ends, unless it renews them."""
     report: Report | None
     draining: bool = False
-    """Whether an operator drains it, alive or not."""
+    """Whether an operator drains it."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has been heard of lately."""
+        """Whether it has sent its heartbeats."""
         return self.state not in (WorkerState.MISSING, WorkerState.GONE)
 
     @property
     def takes_records(self) -> bool:
-        """Whether it is there to deliver: alive, and not drained by an operator."""
+        """Whether it is alive and not drained."""
         return self.is_alive and not self.draining
 
 
@@ -129,7 +133,7 @@ def drained_workers(workers: Sequence[Worker]) -> str:
 
 
 def short_names(workers: Sequence[Worker]) -> list[str]:
-    """Return host and process of each worker; its whole name if another one has the same."""
+    """Return HOST:PID of each worker; its whole name if two have the same."""
     short = [each.name if each.pid is None else f"{each.host}:{each.pid}" for each in workers]
     count = Counter(short)
     pairs = zip(short, workers, strict=True)
@@ -137,7 +141,7 @@ def short_names(workers: Sequence[Worker]) -> list[str]:
 
 
 def drain_effect(worker: Worker, workers: Sequence[Worker]) -> str:
-    """Say what follows if a worker is drained."""
+    """Return a sentence about what happens if a worker is drained."""
     if not worker.is_alive:
         return "It has missed its heartbeats: if it comes back, it takes no records."
     number = sum(each.takes_records for each in workers if each.name != worker.name)

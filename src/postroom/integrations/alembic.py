@@ -18,19 +18,23 @@ from postroom.tables.check import upgrade_schema
 from postroom.tables.ddl import create_all, drop_all
 from postroom.tables.tables import TABLE, OutboxTables, define_tables
 
+__all__ = ["drop_outbox", "upgrade_outbox"]
+
 
 def upgrade_outbox(table: str = TABLE, *, schema: str | None = None) -> None:
-    """Create the schema, tables, columns and indexes that are missing.
+    """Create the schema, tables, columns and indexes of the outbox that are missing.
 
-    Call it again, in a new migration, when a later postroom asks for it. Without `schema`, the
-    tables are in the schema of `target_metadata`. With --sql there is no database to look at: it
-    writes statements that create what is missing (on SQLite: tables and indexes, but no columns).
+    Call it in a migration; and again, in a new migration, when a later version of postroom needs
+    it. With `--sql` it writes statements that create what is missing (on SQLite tables and indexes,
+    but no columns).
+
+    - `table`, `schema`: as for `Outbox`; the schema of `target_metadata` by default
     """
     op.invoke(UpgradeOutbox(table, schema))
 
 
 def drop_outbox(table: str = TABLE, *, schema: str | None = None) -> None:
-    """Drop the tables, with the records in them; the schema stays."""
+    """Drop the tables of the outbox with all records. The schema stays."""
     op.invoke(DropOutbox(table, schema))
 
 

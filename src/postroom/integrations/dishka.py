@@ -13,9 +13,15 @@ from postroom.events.registry import EventRegistry, default_registry
 from postroom.outbox import Outbox
 from postroom.publishers.handlers.scopes import application_container, one_line, opened
 
+__all__ = ["EventHandlerProvider", "OutboxProvider", "check_handlers"]
+
 
 class EventHandlerProvider(Provider):
-    """Gives every handler that is registered. Discover the handlers first."""
+    """A Dishka provider of all registered handlers, at request scope.
+
+    Import the handlers first, for example with `auto_discover_handlers`. Raises ConfigurationError,
+    which lists the handlers that Dishka cannot read.
+    """
 
     def __init__(self, registry: EventRegistry = default_registry) -> None:
         super().__init__(scope=Scope.REQUEST)
@@ -31,9 +37,9 @@ class EventHandlerProvider(Provider):
 
 
 class OutboxProvider(Provider):
-    """Gives an `OutboxEventDispatcher` with the request's session, for `EventDispatcher` too.
+    """A Dishka provider of `OutboxEventDispatcher` and `EventDispatcher`, at request scope.
 
-    `session` is what your providers give that session for, such as `MainAsyncSession`.
+    - `session`: the type for which your providers give the session of the request (AsyncSession)
     """
 
     def __init__(self, outbox: Outbox, session: Any = AsyncSession) -> None:
@@ -49,10 +55,10 @@ class OutboxProvider(Provider):
 async def check_handlers(
     container: AsyncContainer, registry: EventRegistry = default_registry
 ) -> None:
-    """Build every handler once; raise ConfigurationError that names those which cannot be built.
+    """Build every handler once; raise ConfigurationError, which lists those that cannot be built.
 
-    Dishka's own check, when a container is made, ends at the first. For all of them at once make
-    it with `skip_validation=True`, and call this at start-up.
+    Dishka's own check of a container ends at the first problem. For a list of all problems, make
+    the container with `skip_validation=True`, and call this at start-up.
     """
     problems = [await _problem(container, handler) for handler in registry.handler_classes()]
     _raise_all("the container cannot build", problems)

@@ -13,6 +13,8 @@ from postroom.capture.bus import EventBus, OutboxMiddleware
 from postroom.errors import error_text, traceable
 from postroom.outbox import Outbox
 
+__all__ = ["get_event_bus", "get_outbox_middleware", "outbox_middleware", "relay_lifespan"]
+
 log = logging.getLogger(__name__)
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
@@ -40,20 +42,20 @@ RelayMaker = Callable[[FastAPI], Relay | Awaitable[Relay]]
 
 
 async def get_event_bus() -> EventBus:
-    """Depend on this for the event bus of a request: `Depends(get_event_bus)`."""
+    """Return the event bus of a request: `Depends(get_event_bus)`."""
     return EventBus()
 
 
 async def get_outbox_middleware() -> OutboxMiddleware:
-    """Depend on this for what flushes the bus: `Depends(get_outbox_middleware)`.
+    """Return the middleware of a process with one outbox: `Depends(get_outbox_middleware)`.
 
-    It saves into the only outbox of the process; `outbox_middleware` takes one.
+    With several outboxes, use `outbox_middleware`.
     """
     return OutboxMiddleware()
 
 
 def outbox_middleware(outbox: Outbox) -> Callable[[], Awaitable[OutboxMiddleware]]:
-    """Make a dependency that flushes the bus into this outbox: `Depends(outbox_middleware(…))`."""
+    """Return a dependency on the middleware of an outbox: `Depends(outbox_middleware(outbox))`."""
     middleware = outbox.middleware()
 
     async def get_middleware() -> OutboxMiddleware:
@@ -68,11 +70,13 @@ def relay_lifespan(
     container: Closable | None = None,
     lifespan: Lifespan | None = None,
 ) -> Lifespan:
-    """Make a lifespan that runs a relay for as long as the application runs.
+    """Return a lifespan that runs a relay for as long as the application runs.
 
-    - `relay`: or a function that makes one of the application, when its container is there
-    - `container`: closed when the relay has stopped; that of Dishka's `setup_dishka` otherwise
-    - `lifespan`: the application's own, around the relay: it starts before and ends after it
+    If the relay ends with an error, a CRITICAL line is logged, and the application goes on.
+
+    - `relay`: a relay, or a function, sync or async, that takes the application and returns one
+    - `container`: is closed after the relay has stopped; that of Dishka's `setup_dishka` by default
+    - `lifespan`: a lifespan of the application; it starts before the relay, and ends after it
     """
 
     @asynccontextmanager

@@ -10,9 +10,11 @@ from postroom.events.event import now
 from postroom.events.options import EventOptions
 from postroom.identity import uuid7
 
+__all__ = ["PydanticEvent"]
+
 
 class PydanticEvent(BaseModel):
-    """Base of events that are pydantic models; takes the class keywords of `DomainEvent`."""
+    """Base class of events that are pydantic models. Takes the class keywords of `DomainEvent`."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -46,15 +46,15 @@ class ChangeRecords(Protocol):
 
 
 class Operations:
-    """Changes an outbox while its workers run, and writes an audit of the changes.
+    """Changes an outbox as an operator does, while its workers run. Each change is audited.
 
     A change of many records is made in transactions of 500 records. The entry of the audit is
-    written in the same transactions, so that it says what was changed if a change is interrupted.
+    written in the same transactions, so it is right also if the change is interrupted.
 
-    - `operator`, `host`: who is written into the audit; this process's user and machine by default
-    - `channel`: where workers listen; they are told of each change. None: they see it at their
-      next poll
-    - `shift`: is added to the database's clock, by tests
+    - `operator`, `host`: who is in the audit; the user and the machine of this process by default
+    - `channel`: the channel on which workers are notified of a change ("outbox_channel"). With None
+      they see it at their next poll
+    - `shift`: returns a time to add to the database's clock, for tests
     """
 
     def __init__(
@@ -86,10 +86,13 @@ class Operations:
         chosen_by: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Have failed or waiting records tried again now, with a retry count of 0.
+        """Try failed or waiting records again now, with a retry count of 0.
 
-        Returns how many records were changed. `chosen_by` is the filter that the records were
-        chosen by, for the audit.
+        Returns how many records were changed: those that are neither failed nor waiting are left
+        out. Order per key holds.
+
+        - `chosen_by`: the filter that the records were chosen by, for the audit
+        - `progress`: is called after each transaction with the number of records changed so far
         """
         entry = _entry("retry", ids, chosen_by)
         return await self._change(entry, ids, self._changes.retry, progress)
@@ -101,7 +104,10 @@ class Operations:
         chosen_by: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Leave failed records failed, and release the later records of their keys."""
+        """Leave failed records failed, and release the later records of their keys.
+
+        Returns how many records were changed. Options as for `retry`.
+        """
         entry = _entry("skip", ids, chosen_by)
         return await self._change(entry, ids, self._changes.skip, progress)
 
@@ -114,7 +120,8 @@ class Operations:
     ) -> int:
         """Delete records that are not delivered, and release the later records of their keys.
 
-        A record that is in flight may be delivered all the same.
+        A record that is in flight may still be delivered. Returns how many records were deleted.
+        Options as for `retry`.
         """
         entry = _entry("discard", ids, chosen_by)
         return await self._change(entry, ids, self._changes.discard, progress)
@@ -128,20 +135,27 @@ class Operations:
     ) -> int:
         """Deliver published records again, in their order, with the header `postroom-replay`.
 
-        Handlers run again: their receipts in the inbox of the outbox are deleted.
+        Handlers run again: their receipts in the inbox of the outbox are deleted. Returns how many
+        records were changed. Options as for `retry`.
         """
         replay = str(uuid7())
         entry = _entry("replay", ids, chosen_by).with_details(replay=replay)
         return await self._change(entry, ids, partial(self._changes.replay, replay), progress)
 
     async def count_delivered(self, *, older_than: timedelta) -> tuple[int, bool]:
-        """Count what `purge` would delete, up to 1,000,000; return whether there may be more."""
+        """Return how many records `purge` would delete, and whether there may be more.
+
+        Counts up to 1,000,000.
+        """
         age = -older_than.total_seconds()
         [row] = await self._database.fetch(self._count, age=age, limit=COUNTED)
         return row.number, row.number == COUNTED
 
     async def purge(self, *, older_than: timedelta, progress: Progress | None = None) -> int:
-        """Delete records that were delivered longer ago than this; return how many."""
+        """Delete records that were delivered longer ago than an age; return how many.
+
+        Raises ValueError for a negative age.
+        """
         if older_than < timedelta(0):
             raise ValueError(f"older_than is {older_than}. It is an age: 0 or more.")
         seconds = older_than.total_seconds()
@@ -158,9 +172,9 @@ class Operations:
     async def pause(
         self, *, event_type: str | None = None, key: Key | None = None, reason: str | None = None
     ) -> bool:
-        """Deliver no more records of an event type, of a key, or of the outbox if neither is given.
+        """Pause deliveries of an event type or of a key; of the whole outbox if neither is given.
 
-        What is in flight is finished. Returns False, and changes nothing, if it is paused already.
+        Records in flight are finished. Returns False if that is paused already.
         """
         entry = Entry(action="pause", target=scope_text(event_type, key))
         if reason:
@@ -180,9 +194,9 @@ class Operations:
         return is_new
 
     async def resume(self, *, event_type: str | None = None, key: Key | None = None) -> bool:
-        """Deliver again what `pause` of the same type or key has stopped.
+        """End the pause of an event type, of a key, or of the whole outbox if neither is given.
 
-        Returns False if that is not paused. A pause of something else stays.
+        Other pauses stay. Returns False if that is not paused.
         """
         entry = Entry(action="resume", target=scope_text(event_type, key))
         scope = scope_row(event_type, key)
@@ -202,17 +216,18 @@ class Operations:
         return True
 
     async def drain(self, worker: str) -> bool:
-        """Have a worker finish what is in flight, and take no more records until `undrain`.
+        """Make a worker finish its records in flight, and take no more until `undrain`.
 
-        Other workers take over its partitions. It goes on running; when it ends, nothing is left
-        of this. Returns False if there is no worker of this name, or it is drained already.
+        Other workers take over its partitions. The process goes on running. A worker that is
+        started again is not drained. Returns False if there is no such worker, or it is drained
+        already.
         """
         return await self._change_worker("drain", worker, self._changes.drain)
 
     async def undrain(self, worker: str) -> bool:
-        """Have a worker that `drain` has stopped take records again.
+        """Make a drained worker take records again.
 
-        Returns False if there is no worker of this name, or it is not drained.
+        Returns False if there is no such worker, or it is not drained.
         """
         return await self._change_worker("undrain", worker, self._changes.undrain)
 

@@ -27,7 +27,7 @@ KEEP: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A record as its receiver gets it."""
+    """A delivered record, as a consumer receives it."""
 
     id: UUID
     event_type: str
@@ -41,7 +41,7 @@ class Message:
 
     @classmethod
     def of(cls, record: ClaimedRecord) -> "Message":
-        """Make the message of a record; the two share nothing that can be changed."""
+        """Return the message of a record."""
         return cls(
             id=record.id,
             event_type=record.event_type,
@@ -56,9 +56,10 @@ class Message:
 
 
 class MemoryQueue:
-    """Takes the messages whose event type matches one of its patterns, and keeps the newest.
+    """A queue of a `MemoryPublisher`. `MemoryPublisher.queue` makes it.
 
-    With `max_length` it rejects new messages while it holds so many.
+    It takes messages whose event type matches one of its patterns. It holds the newest 10,000
+    messages by default; with `max_length` it rejects new ones while it is full.
     """
 
     def __init__(self, name: str, *, keep: int | None = KEEP) -> None:
@@ -70,7 +71,7 @@ class MemoryQueue:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What is waiting, the oldest first."""
+        """The messages in the queue, the oldest first."""
         return tuple(self._waiting)
 
     def __len__(self) -> int:
@@ -80,7 +81,7 @@ class MemoryQueue:
         return True  # it is there, be it empty
 
     async def get(self) -> Message:
-        """Take the oldest message; wait for one where there is none."""
+        """Remove and return the oldest message; wait for one if the queue is empty."""
         while not self._waiting:
             self._arrival.clear()
             await self._arrival.wait()
@@ -88,11 +89,11 @@ class MemoryQueue:
 
     @property
     def full(self) -> bool:
-        """Whether it rejects new messages."""
+        """Whether the queue rejects new messages."""
         return self.max_length is not None and len(self) >= self.max_length
 
     def takes(self, event_type: str) -> bool:
-        """Tell whether a message of this type comes here."""
+        """Return whether the queue takes messages of an event type."""
         return any(topic_matches(pattern, event_type) for pattern in self.patterns)
 
     def _put(self, message: Message) -> None:
@@ -101,12 +102,15 @@ class MemoryQueue:
 
 
 class MemoryPublisher:
-    """A broker in the process: queues bound to event types, or none and a list of everything.
+    """A publisher that keeps messages in this process, for tests and demos.
 
-    - `keep`: how many messages the list and each queue hold; the oldest go. None holds them all
-    - `unroutable`: whether a record that no queue takes waits until one does, is refused (which
-      counts as an attempt), or is accepted: it then counts as delivered
-    - `rejected`: whether a record that a full queue rejects waits, or is refused
+    `messages` lists everything that was delivered. `queue` declares queues for event types.
+
+    - `keep`: how many messages the list and each queue hold (10,000); the oldest are dropped. None
+      keeps all
+    - `unroutable`: what happens to a record that no queue takes: "wait" (it waits for a queue),
+      "refuse" (it counts as an attempt) or "accept" (it counts as delivered)
+    - `rejected`: what happens to a record that a full queue rejects: "wait" or "refuse"
     """
 
     max_batch = 100
@@ -134,9 +138,9 @@ class MemoryPublisher:
 
     @property
     def outage(self) -> str | None:
-        """Why nothing can be delivered at the moment; set it to see what the relay does then.
+        """The reason of a simulated outage; None if there is none.
 
-        Set it in the relay's event loop. The relay then pauses or resumes at once.
+        Set it in the relay's event loop, to a text or to None: the relay pauses or resumes at once.
         """
         return self._outage
 
@@ -151,18 +155,18 @@ class MemoryPublisher:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What has been delivered, to all queues, in order."""
+        """The messages that were delivered, with or without a queue, in order."""
         return tuple(self._delivered)
 
     def waiting_routes(self) -> Sequence[WaitingRoute]:
-        """Return the event types whose records wait for a queue."""
+        """Return the event types whose records wait for a queue, as routes."""
         return self._waiting.report()
 
     def queue(self, name: str, *patterns: str, max_length: int | None = None) -> MemoryQueue:
-        """Declare a queue, or bind the one of that name to more patterns: `order.*`, `order.#`.
+        """Declare a queue, or bind the queue of that name to more patterns: `order.*`, `order.#`.
 
-        From the first queue on, a record that no queue takes is `unroutable`. A queue with
-        `max_length` messages takes no more.
+        Once there is a queue, a record that no queue takes is `unroutable`. With `max_length` the
+        queue rejects messages while it holds so many.
         """
         queue = self._queues.setdefault(name, MemoryQueue(name, keep=self._keep))
         queue.patterns = tuple(dict.fromkeys([*queue.patterns, *patterns]))
@@ -170,7 +174,7 @@ class MemoryPublisher:
         return queue
 
     async def open(self) -> None:
-        """Do nothing: there is no server to connect to."""
+        """Raise OutageError if `outage` is set; do nothing otherwise."""
         self._check_outage()
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
@@ -179,7 +183,7 @@ class MemoryPublisher:
         return [self._deliver(record) for record in records]
 
     async def close(self) -> None:
-        """Do nothing: what was delivered can be looked at after the relay has stopped."""
+        """Do nothing: the messages stay."""
 
     def _deliver(self, record: ClaimedRecord) -> Outcome:
         takers = [queue for queue in self._queues.values() if queue.takes(record.event_type)]

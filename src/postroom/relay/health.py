@@ -23,22 +23,27 @@ REMEMBERED = 300.0
 
 
 class HealthStatus(StrEnum):
-    """Stopped: it does not run. Degraded: it runs, and something keeps it from delivering."""
+    """The status of a relay."""
 
     OK = "ok"
+    """It runs, and delivers what there is to deliver."""
     DEGRADED = "degraded"
+    """It runs, and something keeps it from delivering."""
     STOPPED = "stopped"
+    """It does not run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """A relay's status, and the reason if it is not OK."""
+    """The health of a relay."""
 
     status: HealthStatus
     reason: str | None = None
+    """Why it is not OK; None for a relay that was stopped without an error."""
     seconds: float | None = None
-    """How long it has been degraded."""
+    """For how many seconds it has been degraded."""
     waiting_routes: tuple[WaitingRoute, ...] = ()
+    """The routes that cannot be used at the moment."""
 
 
 @dataclass(slots=True)
@@ -46,9 +51,13 @@ class Tally:
     """Counts of what a relay has done."""
 
     delivered: int = 0
+    """Records delivered."""
     retried: int = 0
+    """Refusals of records that are tried again."""
     postponed: int = 0
+    """Postponements: their route cannot be used."""
     failed: int = 0
+    """Records that failed."""
     oldest: float = 0.0
     """The longest time, in seconds, from the commit of a record to its delivery."""
     refusals: dict[str, tuple[int, float, float, str]] = field(default_factory=dict, repr=False)

@@ -27,7 +27,7 @@ BreakerState = Literal["closed", "open", "half_open"]
 
 
 class RelayObserver:
-    """Base class of observers. Each method does nothing; override those that you need.
+    """Base class of observers of a relay. Each method does nothing; override those you need.
 
     The relay calls them in its event loop, so they have to return quickly. An error that an
     observer raises is logged once; deliveries go on.
@@ -37,10 +37,10 @@ class RelayObserver:
         """The relay starts. A context manager that is returned lasts until the relay has ended."""
 
     def leased(self, partitions: int) -> None:
-        """The relay holds the leases of so many partitions, of 64."""
+        """The number of partitions that the relay leases, of 64, after each poll."""
 
     def claimed(self, records: int, seconds: float) -> None:
-        """A claim has read so many records, none perhaps, in so many seconds."""
+        """A claim has read a number of records, which may be 0, in some seconds."""
 
     def publishing(self, records: Sequence[ClaimedRecord]) -> AbstractContextManager[Any] | None:
         """A call of the publisher begins. A context manager that is returned lasts until its end.
@@ -57,22 +57,22 @@ class RelayObserver:
         """
 
     def delivered(self, records: Sequence[ClaimedRecord]) -> None:
-        """It was written that these records are delivered."""
+        """The database has these records as delivered."""
 
     def not_delivered(self, record: ClaimedRecord, verdict: Verdict, reason: str | None) -> None:
-        """It was written that a record is to be retried, is postponed, or has failed."""
+        """The database has a record as refused, postponed or failed."""
 
     def breaker_changed(self, name: str, state: BreakerState) -> None:
-        """The circuit breaker of "the publisher" or "the database" has changed: open in an outage.
+        """The circuit breaker of "the publisher" or "the database" has a new state.
 
-        Called for each failed try of an outage, too.
+        It is "open" in an outage. Called for each failed try during an outage, too.
         """
 
     def listener_changed(self, *, connected: bool) -> None:
-        """The listener for commits of other processes is connected, or could not connect."""
+        """The listener for commits of other processes has connected, or lost its connection."""
 
     def statement_run(self, name: str, seconds: float) -> None:
-        """A statement of the relay took so long, or the "commit" of several did."""
+        """A statement of the relay, or the "commit" of a transaction with several, has ended."""
 
 
 class Observers:

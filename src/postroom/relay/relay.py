@@ -41,22 +41,29 @@ CLOSE_WITHIN = 10.0
 class OutboxRelay:
     """Delivers the records of an outbox: at least once, and in order per key.
 
-    Any number of relays may run, in any number of processes.
+    Any number of relays may run, in any number of processes. Raises ConfigurationError for a wrong
+    setting.
 
-    - `poll_interval`: how often to look for records; a commit in this process wakes it at once
-    - `listen`: the channel on which other processes tell of their commits
-      (`Outbox.notify_workers`); None only polls, for a database behind PgBouncer
-    - `batch_size`: how many outcomes are written together, and how many records are claimed at
-      once at least
-    - `retry`: when a refused record is tried again; its own `max_retries` ends that
-    - `on_failed`: whether a failed record blocks the later ones of its key ("hold"), until it is
-      retried, skipped or discarded, or not ("continue")
-    - `lease`: how long the partitions of a worker that died wait for another one; a delivery may
-      take longer
-    - `grace`: how long `stop` waits for what is in flight
-    - `retention`: how long delivered records are kept; None for ever, zero not at all
-    - `max_crashes`: how often a record may kill the process before it fails
-    - `observers`: are told what it does, for metrics and traces
+    - `outbox`, `engine`: the outbox, and an AsyncEngine of its database. The relay makes up to four
+      connections like those of the engine
+    - `publisher`: what delivers the records
+    - `poll_interval`: the time between two searches for records, if nothing wakes the relay (30 s)
+    - `listen`: the PostgreSQL channel on which `Outbox.notify_workers` of other processes sends
+      ("outbox_channel"); None only polls, for a database behind PgBouncer
+    - `batch_size`: how many outcomes are written in one transaction, and how many records a claim
+      reads at least (100)
+    - `retry`: when a refused record is tried again (`RetrySchedule.backoff()`); the record's own
+      `max_retries` ends that
+    - `on_failed`: "hold" keeps back the later records of a failed record's key until an operator
+      retries, skips or discards it; "continue" delivers them
+    - `lease`: how long the partitions of a killed worker wait for another one (10 s). A delivery
+      may take longer
+    - `grace`: how long `stop` waits for records in flight (30 s)
+    - `retention`: how long delivered records are kept (7 days); None keeps them for ever, zero
+      deletes them at once
+    - `max_crashes`: a record that has killed the worker so often, sent alone, fails (3)
+    - `observers`: are called when something happens, for metrics and traces
+    - `clock`: another clock, for tests
     """
 
     def __init__(
@@ -95,7 +102,7 @@ class OutboxRelay:
         self._observers = Observers(observers)
         self._clock = clock or Clock()
         self.store = self._store(engine)
-        """For operators: `counts`. Their changes are made by `postroom.operations.Operations`."""
+        """Reads the tables: `await relay.store.counts()`. Use `Operations` to change records."""
         self._tally = Tally()
         self._loop: Loop | None = None
         self._failure: str | None = None
@@ -112,19 +119,19 @@ class OutboxRelay:
 
     @property
     def idle(self) -> bool:
-        """Whether it runs, and found nothing to deliver when it last looked."""
+        """Whether the relay runs, and its last search found nothing to deliver."""
         return self._loop is not None and self._loop.idle
 
     @property
     def in_flight(self) -> int:
-        """How many records are sent and not yet answered. Any thread may ask."""
+        """How many records are sent and not yet answered. Any thread may read it."""
         return 0 if self._loop is None else len(self._loop.order.in_flight)
 
     async def run(self) -> None:
         """Deliver until `stop` is called, or the task is cancelled.
 
-        Outages, of the database too, are waited out. Raises SchemaError when the tables are not
-        as they have to be.
+        Waits for the end of every outage, of the database too. Raises SchemaError if the tables are
+        not those that this version needs, and ConfigurationError.
         """
         loop = self._begin(self._tally)
         unsubscribe = self.outbox.on_commit(self.wake)
@@ -146,7 +153,7 @@ class OutboxRelay:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
-        """Run for as long as the block lasts; what `run` raises comes out at its end."""
+        """Run the relay for as long as the block lasts. Raises errors of `run` at its end."""
         task = asyncio.create_task(self.run(), name="postroom relay")
         await asyncio.sleep(0)  # now it has begun, and can be stopped
         try:
@@ -156,11 +163,12 @@ class OutboxRelay:
             await task
 
     async def run_once(self) -> Tally:
-        """Deliver everything that may be sent now, and return; raises what prevents that.
+        """Deliver everything that may be sent now; return the counts.
 
         A refused record is tried again in a later run, unless its schedule says at once. While
         other workers lease the partitions of all records that are left, it waits: for 1.5 leases
-        (15 s by default) at most. It deletes no old records: see `clean`.
+        (15 s by default) at most. It deletes no old records: see `clean`. Raises OutageError if
+        nothing can be delivered, SchemaError, ConfigurationError, and errors of the database.
         """
         loop = self._begin(Tally(), drain=True)
         try:
@@ -175,7 +183,7 @@ class OutboxRelay:
 
     @property
     def observers(self) -> tuple[RelayObserver, ...]:
-        """The observers that are told what it does."""
+        """The observers of the relay."""
         return self._observers.all
 
     def observe(self, observer: RelayObserver) -> None:
@@ -183,11 +191,17 @@ class OutboxRelay:
         self._observers.add(observer)
 
     async def clean(self) -> int:
-        """Clean up once, as it does by itself while it runs; return how many records are gone."""
+        """Delete records that were delivered longer ago than `retention`; return how many.
+
+        A running relay does this every ten minutes.
+        """
         return await clean(self.store, self.settings.retention)
 
     async def stop(self) -> None:
-        """Claim nothing more, finish what is in flight within the grace period, and end `run`."""
+        """Stop the relay: claim no more, and wait up to `grace` for records in flight.
+
+        Returns when `run` has ended.
+        """
         if self._loop is not None:
             self._loop.stop()
             if self._opening is not None:
@@ -196,7 +210,7 @@ class OutboxRelay:
             await self._ended.wait()
 
     def wake(self, partitions: Set[int] | None = None) -> None:
-        """Have it look for records now, in all partitions or some. Any thread may call this."""
+        """Look for records now, in all partitions or in some. Any thread may call this."""
         loop = self._loop
         if loop is not None and not self._event_loop.is_closed():
             self._event_loop.call_soon_threadsafe(loop.wake, partitions)

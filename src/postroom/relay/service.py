@@ -13,10 +13,10 @@ POLL_INTERVAL = timedelta(seconds=5)
 
 
 class OutboxEventPublisher(OutboxRelay):
-    """A relay with the defaults of a background service: it polls every 5 seconds.
+    """An `OutboxRelay` that polls every 5 s by default. Takes the same options.
 
-    Its schedule never gives up, but a record fails at its own `max_retries`. Use
-    `Outbox(…, max_retries=None)` to give records none.
+    Its retry schedule has no end, but a record fails at its own `max_retries`. With
+    `Outbox(…, max_retries=None)` records have none.
     """
 
     def __init__(

@@ -121,14 +121,14 @@ class Claim:
 
 
 class Verdict(StrEnum):
-    """What becomes of a record that was not delivered."""
+    """What follows for a record that was not delivered."""
 
     RETRY = "retry"
-    """It was refused, which counts as an attempt. It is tried again after a delay."""
+    """It was refused. That counts as an attempt. It is tried again after a delay."""
     POSTPONED = "postponed"
-    """It cannot be delivered now, which is not its fault. It is tried again; nothing is counted."""
+    """Its route cannot be used. No attempt is counted. It is tried again after a delay."""
     FAILED = "failed"
-    """It was refused for the last time, until an operator retries it."""
+    """It was refused for the last time. It is not tried again until an operator retries it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

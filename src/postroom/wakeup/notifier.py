@@ -52,9 +52,11 @@ def check_channel(channel: str) -> None:
 
 
 class Notifier:
-    """Sends one notification for the commits of a moment, from a thread of its own.
+    """Notifies workers in other processes of commits, by NOTIFY. Made by `Outbox.notify_workers`.
 
-    It never holds up who commits. What cannot be sent is logged: workers poll anyway.
+    Sends from its own thread and connection, so no commit waits for it; at most one notification
+    every 10 ms. If one cannot be sent, a warning is logged; workers find the records at their next
+    poll.
     """
 
     def __init__(self, engine: Engine | AsyncEngine, channel: str, table: str) -> None:
@@ -71,17 +73,17 @@ class Notifier:
         self._unsubscribe: Callable[[], None] = lambda: None
 
     def on_close(self, unsubscribe: Callable[[], None]) -> None:
-        """Call this when it is closed."""
+        """Call a function when the notifier is closed."""
         self._unsubscribe = unsubscribe
 
     def __call__(self, partitions: Set[int]) -> None:
-        """Send one soon. May be called from any thread."""
+        """Send a notification soon. Any thread may call this."""
         if self._thread is None or self._process != os.getpid():  # a fork has no threads
             self._start()
         self._committed.put(partitions)
 
     def close(self) -> None:
-        """Hear of no more commits, send what is still to be sent, and end."""
+        """Send the last notification, and end the thread and its connection. Waits 5 s at most."""
         self._unsubscribe()
         self._closing.set()
         self._committed.put(None)

@@ -18,9 +18,9 @@ SCHEMA: Final = "https://opentelemetry.io/schemas/1.44.0"
 
 
 class OpenTelemetry:
-    """Traces and metrics of outboxes and relays. One is enough for a process.
+    """Traces and metrics of outboxes and relays, through OpenTelemetry. Make one per process.
 
-    - `tracer_provider`, `meter_provider`: the global ones unless told otherwise
+    - `tracer_provider`, `meter_provider`: the global providers by default
     """
 
     def __init__(
@@ -33,10 +33,11 @@ class OpenTelemetry:
         self._meter_provider = meter_provider
 
     def instrument(self, target: Outbox | OutboxRelay) -> None:
-        """Switch on traces of an outbox, or traces and metrics of a relay. Once, at start-up.
+        """Switch on traces of an outbox, or traces and metrics of a relay. Call it at start-up.
 
-        An outbox has a span for each event that it captures, and stores its context in the record.
-        A relay has a span for each delivery and each handler; its outbox is instrumented with it.
+        An outbox makes a span for each captured event, and stores the trace context in the record.
+        A relay makes a span for each delivery and each handler. To instrument a relay instruments
+        its outbox too.
         """
         if isinstance(target, OutboxRelay):
             self._instrument_relay(target)

@@ -14,10 +14,11 @@ from postroom.relay.observer import RelayObserver
 
 
 class OutboxCollector(Collector):
-    """Collects the metrics of relays and outboxes: `REGISTRY.register(OutboxCollector())`.
+    """A collector of the metrics of relays and outboxes, for a registry of `prometheus_client`.
 
-    One collector serves all outboxes of a process. A scrape may come from any thread, and never
-    waits for the database: what is in an outbox is read beside, every ten seconds.
+    Register one per process: `REGISTRY.register(OutboxCollector())`. It serves all outboxes. A
+    scrape may come from any thread, and never waits for the database: the metrics of an outbox are
+    read in the event loop, every 10 s at most.
     """
 
     def __init__(self) -> None:
@@ -26,12 +27,12 @@ class OutboxCollector(Collector):
     def observer(self, outbox: Outbox) -> RelayObserver:
         """Return the observer for a relay: `OutboxRelay(…, observers=[metrics.observer(outbox)])`.
 
-        While the relay runs, the metrics of the outbox in the database are there, too.
+        While the relay runs, the metrics of the outbox in the database are exported too.
         """
         return self._measurements.observer(outbox)
 
     def watching(self, outbox: Outbox, engine: AsyncEngine) -> AbstractAsyncContextManager[None]:
-        """Read the metrics of an outbox from its database for as long as the block lasts.
+        """Export the metrics of an outbox in the database for as long as the block lasts.
 
         For a process without a relay, such as an application whose records a worker delivers.
         """

@@ -39,20 +39,23 @@ HandlerWrapper = Callable[[ClaimedRecord, str], AbstractContextManager[Any]]
 
 
 class HandlersPublisher:
-    """Delivers records to the handlers of their events, in this process.
+    """A publisher that runs the handlers of each event in this process.
 
-    Handlers come from a `container` (Dishka's, or anything like it), which opens a scope for each,
-    or from a `factory` that is called with their class; without either they are made without
-    arguments. A handler that succeeded is not run again because another one failed.
+    Each handler runs in its own scope. A handler that succeeded is not run again because another
+    handler of the event failed. Raises ConfigurationError for options that contradict each other.
 
-    - `session`: what the container gives the handlers' Session or AsyncSession for, if that is of
-      the outbox's database. The handler's receipt is then part of the handler's own
-      transaction, so that its effect happens once, also through a crash; of several transactions,
-      it is part of the first that commits. One that raises after its commit is run again: commit
-      last. On SQLite each transaction holds the write lock from its start
-    - `timeout`: for each handler, without the time that its receipt takes; None waits for ever
-    - `max_in_flight`: how many records are handled at once
-    - `registry`: who handles what; that of the outbox unless told otherwise
+    - `container`: makes the handlers: a Dishka container, or any `Container`
+    - `factory`: makes a handler of its class, in place of a container. It returns the handler, an
+      awaitable of it, or an async context manager. Without either, handlers are made without
+      arguments
+    - `session`: the type for which the container gives a handler its Session or AsyncSession, if
+      that is of the outbox's database. The handler's receipt is then written in the handler's own
+      transaction, so its effect happens once, also if the process is killed. With several
+      transactions, the receipt is part of the first that commits. A handler that raises after its
+      commit is run again. On SQLite each such transaction takes the write lock at its start
+    - `timeout`: the time limit of each handler (5 minutes); None sets no limit
+    - `max_in_flight`: how many records are handled at once (10)
+    - `registry`: the registry of handlers; that of the relay's outbox by default
     """
 
     max_batch: Final = 1
@@ -88,14 +91,15 @@ class HandlersPublisher:
         self._redact = outbox.redact
 
     def wrap_handlers(self, wrapper: HandlerWrapper) -> None:
-        """Run each handler in the context manager that this returns: a span, say.
+        """Run each handler in a context manager that `wrapper` returns, such as a span.
 
-        It sees what the handler raises, time-outs included. The latest wrapper counts.
+        The context manager gets the error of the handler, a time-out too. A new wrapper replaces
+        the one before.
         """
         self._wrapper = wrapper
 
     async def open(self) -> None:
-        """Connect to nothing. Raises ConfigurationError if it was not given an outbox."""
+        """Check that there is an outbox. Raises ConfigurationError. The relay calls this."""
         self._parts()
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
@@ -103,7 +107,7 @@ class HandlersPublisher:
         return [await self._deliver(record) for record in records]
 
     async def close(self) -> None:
-        """Do nothing: the container is the application's."""
+        """Do nothing: the application closes its container."""
 
     async def _deliver(self, record: ClaimedRecord) -> Outcome:
         registry, receipts = self._parts()

@@ -16,10 +16,10 @@ class Scope(Protocol):
 
 
 class Container(Protocol):
-    """What opens scopes. Dishka's AsyncContainer is one, as it is."""
+    """The protocol of containers for `HandlersPublisher`. Dishka's AsyncContainer follows it."""
 
     def __call__(self) -> AbstractAsyncContextManager[Scope]:
-        """Open a scope, as an async context manager."""
+        """Return an async context manager of a scope, which has `async get(type)`."""
 
 
 Factory = Callable[[type[Any]], Any]

@@ -55,22 +55,26 @@ REMEMBERED: Final = 10_000
 
 
 class RabbitMQPublisher:
-    """Delivers records to exchanges of RabbitMQ, and waits for the broker to confirm each.
+    """A publisher for RabbitMQ: persistent messages, each confirmed by the broker.
+
+    Raises ConfigurationError for a wrong URL or option.
 
     - `url`: `amqp://user:password@host:5672/vhost`, or `amqps://` for TLS; several hosts as
       `host1,host2`, or several URLs
-    - `exchange`: where records go; the routing key is their event type
-    - `routes`: other places, by event type or pattern; several for one type if need be. Which of
-      them have confirmed a record is remembered, in memory, for 10,000 records
-    - `topology`: what to declare on connecting. Without one the exchange has to be there
-    - `cloud_events`: the source to name, for messages that are CloudEvents 1.0 (binary mode) too
-    - `confirm_within`: how long the broker may take to confirm a message
-    - `connect_within`: how long a host may take to let us in, before the next one is tried
-    - `credentials`: returns user and password, sync or async; called whenever it connects, so that
-      they can change
-    - `unroutable`: what becomes of a record that no queue takes. "wait": it waits until a queue is
-      bound; "refuse": it counts as an attempt; "accept": it counts as delivered
-    - `rejected`: what becomes of a record that a queue rejects because it is full: "wait", "refuse"
+    - `exchange`: the default exchange of records; their routing key is the event type
+    - `routes`: other destinations, by event type or pattern: one `Route`, or several. Which of
+      several have confirmed a record is remembered, in memory, for 10,000 records
+    - `topology`: the exchanges and queues to declare when it connects. Without one the exchange has
+      to exist
+    - `cloud_events`: the `source` of CloudEvents 1.0 (binary mode); messages get their headers then
+    - `confirm_within`: how long the broker may take to confirm a message (30 s)
+    - `connect_within`: how long a host may take to accept a connection and the login, before the
+      next host is tried (5 s)
+    - `credentials`: a function, sync or async, that returns user and password. It is called for
+      each connection, so the password can change
+    - `unroutable`: what happens to a record that no queue takes: "wait" (it waits until a queue is
+      bound), "refuse" (it counts as an attempt) or "accept" (it counts as delivered)
+    - `rejected`: what happens to a record that a full queue rejects: "wait" or "refuse"
     """
 
     max_batch: Final = 500
@@ -116,7 +120,11 @@ class RabbitMQPublisher:
         return f"RabbitMQ at {where}, exchange {self.exchange or '(default)'}"
 
     async def open(self) -> None:
-        """Connect, unless it is; declare the topology, or see that the exchange is there."""
+        """Connect, if it is not connected; declare the topology; check that the exchange exists.
+
+        Raises OutageError, and ConfigurationError if a queue or an exchange differs from the
+        topology.
+        """
         if self._sender is None or self._sender.connection.lost is not None:
             await self.close()
             with client_errors(self.cluster):
@@ -139,7 +147,7 @@ class RabbitMQPublisher:
             await sender.connection.close()
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome | Outage]:
-        """Send the records and wait for what the broker says of each."""
+        """Send the records, and return the broker's answer for each."""
         self._unused = False
         parcels = [self._parcels(record) for record in records]
         all_parcels = [each for some in parcels for each in some]
@@ -166,13 +174,13 @@ class RabbitMQPublisher:
         return self._waiting.report()
 
     def messaging_attributes(self, record: ClaimedRecord) -> Mapping[str, str | int]:
-        """Return where a record goes, as attributes of a span."""
+        """Return the destination of a record, as attributes of a span."""
         connection = None if self._sender is None else self._sender.connection
         address = None if connection is None else connection.address
         return messaging_attributes(self.routing.targets(record), address)
 
     def routes_of(self, event_type: str) -> Sequence[str]:
-        """Name the exchanges and routing keys that records of a type go to."""
+        """Return the exchanges and routing keys of an event type, as texts."""
         return [destination_name(each.place) for each in self.routing.fixed(event_type)]
 
     # -- connecting

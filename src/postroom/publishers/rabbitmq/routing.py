@@ -16,21 +16,22 @@ RoutingKey = str | Callable[[ClaimedRecord], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One place that records go to.
-
-    - `exchange`: the publisher's own unless told otherwise
-    - `routing_key`: the event type unless told otherwise; a function is asked for each record
-    - `unroutable`, `rejected`: as for the publisher, whose own they are unless told otherwise
-    - `priority`, `expiration`, `app_id`: properties of the messages
-    """
+    """A destination of records, for `RabbitMQPublisher(…, routes=…)`."""
 
     exchange: str | None = None
+    """The exchange; that of the publisher if None."""
     routing_key: RoutingKey | None = None
+    """The routing key, or a function that returns it for a record; the event type if None."""
     unroutable: Unroutable | None = None
+    """What happens to a record that no queue takes; as the publisher says if None."""
     rejected: Rejected | None = None
+    """What happens to a record that a full queue rejects; as the publisher says if None."""
     priority: int | None = None
+    """The priority of the messages, 0 to 255."""
     expiration: timedelta | None = None
+    """The time after which a queue drops the message."""
     app_id: str | None = None
+    """The `app_id` of the messages."""
 
     def __post_init__(self) -> None:
         if self.unroutable is not None:

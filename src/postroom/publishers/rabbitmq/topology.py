@@ -16,23 +16,26 @@ Overflow = Literal["drop-head", "reject-publish"]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An exchange. `alternate` names the exchange that gets what no queue of this one takes."""
+    """An exchange of a topology."""
 
     name: str
     type: ExchangeType | str = "topic"
+    """`topic`, `direct`, `fanout`, `headers`, or a type of a plug-in."""
     _: KW_ONLY
     durable: bool = True
     alternate: str | None = None
+    """The exchange that gets messages which no queue of this one takes."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Other arguments, by RabbitMQ's own names."""
 
     def all_arguments(self) -> dict[str, Any]:
-        """Return the arguments beyond name, type and durability."""
+        """Return the arguments for the declaration, `alternate` included."""
         return {**_given({"alternate-exchange": self.alternate}), **self.arguments}
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Has a queue take what comes to an exchange with a fitting routing key."""
+    """A binding of a queue: it takes messages of an exchange whose routing key matches."""
 
     exchange: str
     routing_key: str = "#"
@@ -42,24 +45,24 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue, and what it takes.
-
-    - `dead_letter`: the exchange that gets what consumers reject, and what expires or overflows
-    - `max_length`, `overflow`: what a full queue does; "reject-publish" refuses, so that nothing
-      is lost
-    - `arguments`: anything else that RabbitMQ knows, by its own name: `x-single-active-consumer`
-    """
+    """A queue of a topology, with its bindings. Raises ConfigurationError for a wrong type."""
 
     name: str
     bindings: Sequence[Binding] = ()
     _: KW_ONLY
     type: QueueType = "classic"
+    """`classic` or `quorum`."""
     durable: bool = True
     dead_letter: str | None = None
+    """The exchange that gets messages which are rejected by consumers, expire or overflow."""
     max_length: int | None = None
+    """How many messages the queue holds at most."""
     overflow: Overflow | None = None
+    """What a full queue does: `drop-head` loses the oldest; `reject-publish` loses nothing."""
     message_ttl: timedelta | None = None
+    """The time after which a message expires."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Other arguments, by RabbitMQ's own names: `x-single-active-consumer`."""
 
     def __post_init__(self) -> None:
         if isinstance(self.bindings, Binding):
@@ -72,7 +75,7 @@ class Queue:
             raise ConfigurationError(f"queue `{self.name}`: a quorum queue is durable.")
 
     def all_arguments(self) -> dict[str, Any]:
-        """Return the arguments beyond name and durability."""
+        """Return the arguments for the declaration."""
         ttl = self.message_ttl
         known = {
             "x-queue-type": None if self.type == "classic" else self.type,
@@ -86,10 +89,10 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """What a publisher declares when it connects. What is not in it is not its own.
+    """The exchanges and queues that a publisher declares when it connects.
 
-    A queue may be bound to an exchange that is not here, or dead-letter to one: that exchange has
-    to be on the broker, and is left as it is.
+    A queue may name an exchange that is not in the topology: that exchange has to exist on the
+    broker, and is not changed. Raises ConfigurationError for two of one name.
     """
 
     exchanges: Sequence[Exchange] = ()
@@ -104,7 +107,7 @@ class Topology:
                 raise ConfigurationError(f"the topology has {what} without a name.")
 
     def foreign(self) -> list[str]:
-        """Give the exchanges that it needs and does not declare."""
+        """Return the exchanges that the topology needs and does not declare."""
         own = {exchange.name for exchange in self.exchanges}
         needed = {exchange.alternate for exchange in self.exchanges}
         for queue in self.queues:
@@ -112,7 +115,7 @@ class Topology:
         return sorted(name for name in needed - own if name)
 
     def routes(self, exchange: str, routing_key: str) -> bool:
-        """Tell whether a queue of it should take a message. If in doubt, one should."""
+        """Return whether a queue of the topology takes a message; True if that is not certain."""
         if not exchange:
             return any(queue.name == routing_key for queue in self.queues)
         exchanges = {each.name: each for each in self.exchanges}
@@ -130,7 +133,7 @@ class Topology:
         return False
 
     def describe(self) -> list[str]:
-        """Tell what it holds, a line for each exchange, queue and binding."""
+        """Return a line of text for each exchange, queue and binding."""
         lines = []
         for exchange in self.exchanges:
             traits = _traits(exchange.durable, exchange.all_arguments())

@@ -17,7 +17,7 @@ from postroom.publishers.rabbitmq.amqp.errors import AddressError, ConnectError,
 CONNECT_WITHIN: Final = timedelta(seconds=5)
 Login = tuple[str, str]
 Credentials = Callable[[], Login | Awaitable[Login]]
-"""Returns user and password; sync or async."""
+"""A function that returns user and password, or an awaitable of them."""
 
 
 class Cluster:
