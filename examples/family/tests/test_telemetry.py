@@ -13,6 +13,8 @@ import httpx
 import pytest
 from aio_pika.abc import AbstractChannel
 from conftest import PATIENCE, PROJECT, eventually, serving
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
 from users import Someone
 
 from family.main import create_app
@@ -53,7 +55,7 @@ async def test_an_application_with_a_worker_measures_the_outbox(
 
 
 async def test_a_request_and_the_delivery_of_its_event_are_one_trace(
-    settings: Settings, channel: AbstractChannel, tmp_path: Path
+    settings: Settings, channel: AbstractChannel, engine: AsyncEngine, tmp_path: Path
 ) -> None:
     out, err = tmp_path / "out", tmp_path / "err"
     environment = {
@@ -84,7 +86,7 @@ async def test_a_request_and_the_delivery_of_its_event_are_one_trace(
             ann = Someone(http)
             family = await ann.create_family()
             ann.headers["traceparent"] = f"00-{TRACE}-00f067aa0ba902b7-01"
-            await ann.invite(family)
+            invitation = await ann.invited(family)
 
         async def is_traced() -> bool:
             traced = [each["name"] for each in spans(out.read_text()) if TRACE in str(each)]
@@ -95,6 +97,7 @@ async def test_a_request_and_the_delivery_of_its_event_are_one_trace(
         server.send_signal(signal.SIGTERM)
         await server.wait()
     assert "family" in str(spans(out.read_text())[0]["resource"])
+    assert await token_of(engine, invitation) not in out.read_text()
 
 
 def test_without_the_extra_it_says_what_to_install(
@@ -107,9 +110,15 @@ def test_without_the_extra_it_says_what_to_install(
         create_app(settings)
 
 
-def spans(text: str) -> list[dict[str, Any]]:
+async def token_of(engine: AsyncEngine, invitation: str) -> str:
+    token = "SELECT payload #>> '{token,value}' FROM auth.outbox_events WHERE aggregate_id = :id"
+    async with engine.connect() as connection:
+        return str(await connection.scalar(text(token), {"id": invitation}))
+
+
+def spans(written: str) -> list[dict[str, Any]]:
     """Read what the console exporter has written: JSON documents, one after another."""
-    decoder, found, rest = json.JSONDecoder(), [], text.lstrip()
+    decoder, found, rest = json.JSONDecoder(), [], written.lstrip()
     while rest:
         try:
             span, end = decoder.raw_decode(rest)
