@@ -14,12 +14,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import aio_pika
-import asyncpg
 import httpx
 import pytest
 from aio_pika.abc import AbstractChannel
 from postroom import OutboxEventPublisher
 from postroom.testing import RecordingPublisher, delivered  # noqa: F401  the second is a fixture
+from sqlalchemy import make_url, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 from users import Someone
 
@@ -29,9 +29,9 @@ from family.main import create_app
 from family.settings import Settings
 
 PROJECT = Path(__file__).parents[1]
-POSTGRES = os.environ.get(
-    "TEST_DATABASE_URL", "postgresql://postgres:postgres@127.0.0.1:5432/postgres"
-)
+POSTGRES = make_url(
+    os.environ.get("TEST_DATABASE_URL", "postgresql://postgres:postgres@127.0.0.1:5432/postgres")
+).set(drivername="postgresql+asyncpg")
 RABBITMQ = os.environ.get("TEST_RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:5672/")
 
 
@@ -47,9 +47,10 @@ async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def administer(statement: str) -> None:
-    connection = await asyncpg.connect(POSTGRES)
-    await connection.execute(statement)
-    await connection.close()
+    engine = make_engine(POSTGRES).execution_options(isolation_level="AUTOCOMMIT")
+    async with engine.connect() as connection:
+        await connection.execute(text(statement))
+    await engine.dispose()
 
 
 @pytest.fixture(scope="session")
@@ -58,14 +59,14 @@ def database_url() -> Iterator[str]:
     name = f"family_test_{uuid4().hex[:12]}"
     asyncio.run(administer(f"CREATE DATABASE {name}"))
     try:
-        url = httpx.URL(POSTGRES).copy_with(path=f"/{name}")
+        url = POSTGRES.set(database=name).render_as_string(hide_password=False)
         subprocess.run(
             [sys.executable, "-m", "alembic", "upgrade", "head"],
             cwd=PROJECT,
-            env={**os.environ, "DATABASE_URL": str(url)},
+            env={**os.environ, "DATABASE_URL": url},
             check=True,
         )
-        yield str(url)
+        yield url
     finally:
         asyncio.run(administer(f"DROP DATABASE {name} WITH (FORCE)"))
 
