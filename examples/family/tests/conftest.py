@@ -143,3 +143,10 @@ async def channel(settings: Settings) -> AsyncIterator[AbstractChannel]:
         for name in ("invitations", "members"):
             await channel.queue_delete(f"{settings.rabbitmq_prefix}.{name}")
         await channel.exchange_delete(f"{settings.rabbitmq_prefix}.events")
+
+
+@pytest.fixture
+def publishing(settings: Settings, channel: AbstractChannel) -> Settings:
+    """Settings of an application that publishes to RabbitMQ itself."""
+    settings.publish_in_application = True
+    return settings

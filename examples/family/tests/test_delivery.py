@@ -72,15 +72,14 @@ async def test_what_is_refused_is_not_announced(
 
 
 async def test_the_application_publishes_to_rabbitmq(
-    settings: Settings, channel: AbstractChannel, engine: AsyncEngine
+    publishing: Settings, channel: AbstractChannel, engine: AsyncEngine
 ) -> None:
-    settings.publish_in_application = True
-    async with serving(settings) as http:
+    async with serving(publishing) as http:
         ann, email = Someone(http), address()
         await ann.invite(await ann.create_family(), email)
         await eventually(lambda: is_published(engine, email))
-    message = await mail_to(email, channel, f"{settings.rabbitmq_prefix}.invitations")
-    assert message.exchange == f"{settings.rabbitmq_prefix}.events"
+    message = await mail_to(email, channel, f"{publishing.rabbitmq_prefix}.invitations")
+    assert message.exchange == f"{publishing.rabbitmq_prefix}.events"
     assert message.routing_key == INVITED
     payload = json.loads(message.body)
     assert payload["email"] == {"value": email}

@@ -8,9 +8,8 @@ NOBODY = "127.0.0.1:1"
 """An address where no server listens."""
 
 
-async def test_with_both_servers_it_is_live_and_ready(settings: Settings) -> None:
-    settings.publish_in_application = True
-    async with serving(settings) as http:
+async def test_with_both_servers_it_is_live_and_ready(publishing: Settings) -> None:
+    async with serving(publishing) as http:
         assert (await http.get("/health/live")).json() == {"status": "ok"}
         ready = await http.get("/health/ready")
     assert ready.status_code == 200

@@ -29,9 +29,9 @@ async def test_without_settings_there_are_no_metrics(http: httpx.AsyncClient) ->
     assert (await http.get("/metrics")).status_code == 404
 
 
-async def test_an_application_that_publishes_measures_its_publisher(settings: Settings) -> None:
-    settings.publish_in_application = settings.metrics_enabled = True
-    async with serving(settings) as http:
+async def test_an_application_that_publishes_measures_its_publisher(publishing: Settings) -> None:
+    publishing.metrics_enabled = True
+    async with serving(publishing) as http:
 
         async def is_running() -> bool:
             metrics = (await http.get("/metrics")).text
