@@ -3,12 +3,8 @@
 from collections.abc import AsyncIterator
 
 from dishka import AsyncContainer, Provider, Scope, make_async_container, provide
-from sqlalchemy.ext.asyncio import (
-    AsyncEngine,
-    AsyncSession,
-    async_sessionmaker,
-    create_async_engine,
-)
+from postroom import OutboxEventPublisher
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 
 import family.infrastructure.mapping  # noqa: F401  maps the domain
 from family.application.accept_invitation import AcceptFamilyMemberInvitationCommandHandler
@@ -23,6 +19,7 @@ from family.application.ports import (
 from family.application.read_family import FamilyQueryHandler
 from family.application.resend_invitation import ResendFamilyMemberInvitationCommandHandler
 from family.infrastructure.clock import SystemClock
+from family.infrastructure.database import make_engine
 from family.infrastructure.outbox import event_publisher, outbox
 from family.infrastructure.repositories import (
     SqlAlchemyFamilyRepository,
@@ -30,11 +27,8 @@ from family.infrastructure.repositories import (
     SqlAlchemyUnitOfWork,
 )
 from family.settings import Settings
-from postroom import OutboxEventPublisher
 
 Sessions = async_sessionmaker[AsyncSession]
-PATIENCE = {"timeout": 10, "command_timeout": 15}
-"""Seconds for a connection, and for a statement: a database that falls silent is given up."""
 
 
 class Application(Provider):
@@ -49,12 +43,7 @@ class Application(Provider):
 
     @provide
     async def engine(self) -> AsyncIterator[AsyncEngine]:
-        engine = create_async_engine(
-            self._settings.database,
-            hide_parameters=True,
-            pool_pre_ping=True,
-            connect_args=PATIENCE,
-        )
+        engine = make_engine(self._settings.database)
         yield engine
         await engine.dispose()
 
@@ -66,7 +55,8 @@ class Application(Provider):
 
     @provide
     def publisher(self, engine: AsyncEngine) -> OutboxEventPublisher:
-        return event_publisher(engine, self._settings.rabbitmq_url)
+        url, prefix = self._settings.rabbitmq_url, self._settings.rabbitmq_prefix
+        return event_publisher(engine, url, prefix)
 
 
 class Handlers(Provider):

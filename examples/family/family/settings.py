@@ -1,14 +1,13 @@
-"""What the application is told by its environment."""
+"""The settings of the application, read from environment variables."""
 
 from typing import Literal, Self
 
+from postroom import ConfigurationError
+from postroom.publishers.rabbitmq import RabbitMQPublisher
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
-
-from postroom import ConfigurationError
-from postroom.publishers.rabbitmq import RabbitMQPublisher
 
 
 class DatabaseSettings(BaseSettings):
@@ -43,10 +42,16 @@ class DatabaseSettings(BaseSettings):
 
 
 class Settings(DatabaseSettings):
-    """All that the application needs."""
+    """All that the application and the worker need; the README has a table of them."""
 
     rabbitmq_url: str = Field(repr=False)
+    rabbitmq_prefix: str = Field(default="family-hub", pattern=r"^[\w.-]{1,100}$")
+    publish_in_application: bool = True
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    metrics_enabled: bool = False
+    tracing_enabled: bool = False
+    otel_service_name: str = "family"
+    otel_traces_exporter: Literal["otlp", "console"] = "otlp"
 
     @field_validator("rabbitmq_url")
     @classmethod

@@ -1,5 +1,6 @@
 """The database of the family hub, as somebody with psql sees it."""
 
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -28,7 +29,8 @@ class Database:
         other.run("BEGIN")
         other.run(
             "INSERT INTO auth.family_member_invitations VALUES (gen_random_uuid(), %(family)s,"
-            " %(email)s, 'Child', gen_random_uuid(), %(email)s, now() + '1 day', 'Pending')",
+            " %(email)s, 'Child', gen_random_uuid(), %(email)s, now() + '1 day', now(), 0,"
+            " 'Pending')",
             family=family,
             email=email,
         )
@@ -64,13 +66,18 @@ class Database:
         )
         return str(last["token"])
 
+    def age(self, invitation: str, days: int) -> None:
+        """Let so many days pass for an invitation."""
+        self.run(
+            "UPDATE auth.family_member_invitations SET expires_at = expires_at - %(time)s,"
+            " sent_at = sent_at - %(time)s WHERE id = %(invitation)s",
+            invitation=invitation,
+            time=timedelta(days=days),
+        )
+
     def expire(self, invitation: str) -> None:
         """Let the time of an invitation run out."""
-        self.run(
-            "UPDATE auth.family_member_invitations SET expires_at = now()"
-            " WHERE id = %(invitation)s",
-            invitation=invitation,
-        )
+        self.age(invitation, days=14)
 
     async def somebody_waits(self) -> None:
         """Wait until a session waits for a lock that another one holds."""

@@ -138,16 +138,3 @@ async def test_a_body_that_is_no_object_is_a_bad_request(
 ) -> None:
     headers = {"Content-Type": "application/json"}
     assert (await http.post("/graphql", content=body, headers=headers)).status_code == 400
-
-
-LONG = "{ " + "__typename " * 3_000 + "}"
-MANY = "{ " + " ".join(f"a{n}: __typename" for n in range(50)) + "}"
-
-
-@pytest.mark.parametrize(("document", "why"), [(LONG, "token"), (MANY, "aliases")])
-async def test_a_document_that_asks_for_too_much_is_refused(
-    ann: Someone, document: str, why: str
-) -> None:
-    answer = (await ann.post(document)).json()
-    assert answer["data"] is None
-    assert why in answer["errors"][0]["message"]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.examples.family.database import Database
 from tests.examples.family.mailbox import Mailbox
-from tests.examples.family.users import INVITE, Someone
+from tests.examples.family.users import INVITE, Someone, address
 from tests.support.server import Server
 
 FAULT = """
@@ -37,8 +37,9 @@ def fault(database: Database, table: str, when: str, family: str) -> Iterator[No
 async def test_a_failure_of_one_leaves_neither(
     table: str, when: str, ann: Someone, family: str, database: Database, mail: Mailbox
 ) -> None:
+    email = address()
     with fault(database, table, when, family):
-        response = await ann.post(INVITE, familyId=family, email="j@example.com", role="CHILD")
+        response = await ann.post(INVITE, familyId=family, email=email, role="CHILD")
         assert database.invitations(family) == []
         assert database.records(family) == []
     assert response.json()["errors"] == [
@@ -50,7 +51,7 @@ async def test_a_failure_of_one_leaves_neither(
         }
     ]
     assert response.json()["data"] is None
-    answer = await ann.invite(family, "j@example.com")
+    answer = await ann.invite(family, email)
     assert answer["__typename"] == "InviteFamilyMemberByEmailPayload"
     assert len(await mail.payloads(family)) == len(database.records(family)) == 1
 

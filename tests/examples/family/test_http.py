@@ -1,4 +1,4 @@
-"""What lies around the schema: documents that are wrong, GraphiQL, health."""
+"""What lies around the schema: documents that are wrong, and GraphiQL."""
 
 from typing import Any
 from uuid import uuid4
@@ -39,9 +39,3 @@ async def test_browsers_get_a_page_that_needs_no_other_host(http: httpx.AsyncCli
     }
     query = await http.get("/graphql", params={"query": "{ __typename }"})
     assert query.status_code == 400
-
-
-async def test_the_health_of_the_publisher_can_be_asked_for(http: httpx.AsyncClient) -> None:
-    response = await http.get("/health")
-    assert response.status_code == 200
-    assert response.json() == {"status": "ok", "reason": None}

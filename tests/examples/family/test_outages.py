@@ -32,16 +32,17 @@ def through(proxy: Proxy, url: str) -> str:
     return str(URL(url).with_host(HOST).with_port(proxy.port))
 
 
-async def health(http: httpx.AsyncClient, status: str) -> httpx.Response:
-    """Wait until the application says that this is how it is."""
-    told = await http.get("/health")
+async def readiness(http: httpx.AsyncClient, relay: str) -> httpx.Response:
+    """Wait until the application says that this is the status of its relay."""
+    told = await http.get("/health/ready")
 
     async def is_so() -> bool:
         nonlocal told
-        told = await http.get("/health")
-        return bool(told.json()["status"] == status)
+        told = await http.get("/health/ready")
+        return bool(told.json()["relay"]["status"] == relay)
 
-    await eventually(is_so, status)
+    await eventually(is_so, relay)
+    assert (await http.get("/health/live")).status_code == 200
     return told
 
 
@@ -60,14 +61,15 @@ async def test_invitations_are_made_while_the_broker_is_away_and_sent_when_it_is
             ann = Someone(http)
             family = await ann.create_family()
             await ann.invite(family)
-            told = await health(http, "degraded")
-            assert told.status_code == 200
-            assert told.json()["reason"].startswith("the publisher is unavailable: ")
+            told = await readiness(http, "degraded")
+            assert (told.status_code, told.json()["status"]) == (200, "ok")
+            reason = told.json()["relay"]["reason"]
+            assert reason.startswith("the publisher is unavailable: ")
             [record] = own_database.records(family)
             assert (record["status"], record["retry_count"]) == ("pending", 0)
 
             come_back(proxy)
-            await health(http, "ok")
+            await readiness(http, "ok")
             mail = Mailbox(broker, "family-hub.invitations")
             assert len(await mail.messages(family)) == 1
             await eventually(lambda: own_database.records(family)[0]["status"] == "published")
@@ -90,12 +92,14 @@ async def test_clients_are_told_to_come_back_while_the_database_is_away(
                 [error] = response.json()["errors"]
                 assert error["message"] == "try again later"
                 assert error["extensions"] == {"code": "UNAVAILABLE"}
-            reason = (await health(http, "degraded")).json()["reason"]
+            told = await readiness(http, "degraded")
+            assert (told.status_code, told.json()["status"]) == (503, "unavailable")
+            reason = told.json()["relay"]["reason"]
             assert reason.startswith("the database is unavailable: ")
 
             come_back(proxy)
             await ann.invite(family, "j@x.eu")
-            await health(http, "ok")
+            assert (await readiness(http, "ok")).status_code == 200
             await eventually(lambda: own_database.records(family)[0]["status"] == "published")
 
 

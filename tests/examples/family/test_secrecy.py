@@ -23,8 +23,9 @@ async def test_no_answer_log_or_table_shows_a_token(
     server: Server,
 ) -> None:
     answers = [await ann.post(INVITE, familyId=family, email=address(), role="CHILD")]
-    invitation = database.invitations(family)[0]["id"]
-    answers.append(await ann.post(RESEND, invitationId=str(invitation)))
+    invitation = str(database.invitations(family)[0]["id"])
+    database.age(invitation, days=1)
+    answers.append(await ann.post(RESEND, invitationId=invitation))
     first, second = [each["token"]["value"] for each in await mail.payloads(family, 2)]
     answers.append(await someone().post(ACCEPT, token=first))
     answers.append(await ann.post(f'mutation {{ accept(token: "{second}") {{ x }} }}'))

@@ -57,6 +57,10 @@ class AlreadyInvited(Problem): ...
 
 
 @strawberry.type
+class TooManyInvitations(Problem): ...
+
+
+@strawberry.type
 class InvitationNotFound(Problem): ...
 
 
@@ -68,6 +72,14 @@ class InvitationExpired(Problem): ...
 class InvitationAccepted(Problem): ...
 
 
+@strawberry.type
+class ResendTooSoon(Problem): ...
+
+
+@strawberry.type
+class TooManyResends(Problem): ...
+
+
 PROBLEMS: dict[type[Exception], type[Problem]] = {
     NotSignedInError: NotSignedIn,
     domain.InvalidEmailError: InvalidEmail,
@@ -77,9 +89,12 @@ PROBLEMS: dict[type[Exception], type[Problem]] = {
     domain.RoleNotAllowedError: RoleNotAllowed,
     domain.AlreadyMemberError: AlreadyMember,
     domain.AlreadyInvitedError: AlreadyInvited,
+    domain.TooManyInvitationsError: TooManyInvitations,
     domain.InvitationNotFoundError: InvitationNotFound,
     domain.InvitationExpiredError: InvitationExpired,
     domain.InvitationAcceptedError: InvitationAccepted,
+    domain.ResendTooSoonError: ResendTooSoon,
+    domain.TooManyResendsError: TooManyResends,
 }
 
 

@@ -4,11 +4,10 @@ import logging
 
 import strawberry
 from graphql import GraphQLError
+from postroom import database_outage
 from starlette.status import HTTP_503_SERVICE_UNAVAILABLE
 from strawberry.extensions import MaskErrors
 from strawberry.types import ExecutionContext
-
-from postroom import database_outage
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,10 @@ from family.api.errors import (
     InvitationNotFound,
     NotAllowed,
     NotSignedIn,
+    ResendTooSoon,
     RoleNotAllowed,
+    TooManyInvitations,
+    TooManyResends,
 )
 from family.api.types import FamilyType, InvitationType
 
@@ -57,7 +60,8 @@ InviteFamilyMemberByEmailResult = Annotated[
     | NotAllowed
     | RoleNotAllowed
     | AlreadyMember
-    | AlreadyInvited,
+    | AlreadyInvited
+    | TooManyInvitations,
     strawberry.union("InviteFamilyMemberByEmailResult"),
 ]
 ResendFamilyMemberInvitationResult = Annotated[
@@ -67,7 +71,9 @@ ResendFamilyMemberInvitationResult = Annotated[
     | NotAllowed
     | RoleNotAllowed
     | InvitationAccepted
-    | InvitationExpired,
+    | InvitationExpired
+    | ResendTooSoon
+    | TooManyResends,
     strawberry.union("ResendFamilyMemberInvitationResult"),
 ]
 AcceptFamilyMemberInvitationResult = Annotated[

@@ -4,11 +4,11 @@ from typing import Annotated
 from uuid import UUID
 
 import strawberry
-from strawberry.extensions import MaxAliasesLimiter, MaxTokensLimiter, SchemaExtension
 from strawberry.types import Info
 
 from family.api.context import Context
 from family.api.errors import answers_problems
+from family.api.limits import document_limits, max_tokens
 from family.api.masking import LoggingSchema, MaskedErrors
 from family.api.results import (
     AcceptFamilyMemberInvitationPayload,
@@ -118,16 +118,6 @@ class Mutation:
         return AcceptFamilyMemberInvitationPayload(family_id=family.id.value)
 
 
-def max_tokens() -> SchemaExtension:
-    """Keep documents short: more than a client needs, less than hurts."""
-    return MaxTokensLimiter(max_token_count=2_000)
-
-
-def max_aliases() -> SchemaExtension:
-    """Keep one document from asking for everything a thousand times."""
-    return MaxAliasesLimiter(max_alias_count=20)
-
-
 schema = LoggingSchema(
-    query=Query, mutation=Mutation, extensions=[MaskedErrors, max_tokens, max_aliases]
+    query=Query, mutation=Mutation, extensions=[MaskedErrors, max_tokens, document_limits]
 )

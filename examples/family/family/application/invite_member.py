@@ -10,7 +10,12 @@ from family.application.ports import (
     UnitOfWork,
 )
 from family.domain.errors import AlreadyInvitedError
-from family.domain.invitation import FamilyMemberInvitation, InvitationStatus
+from family.domain.invitation import (
+    INVITATIONS_PERIOD,
+    FamilyMemberInvitation,
+    InvitationStatus,
+    check_may_be_sent,
+)
 from family.domain.values import Email, FamilyId, Role, UserId
 
 
@@ -41,7 +46,9 @@ class InviteFamilyMemberByEmailCommandHandler:
         family = await self._families.lock(command.family_id)
         family.check_may_invite(role, by=by)
         family.check_is_new(email)
+        recent = await self._invitations.lock_and_count(email, since=now - INVITATIONS_PERIOD)
         await self._expire_previous(family.id, email, now)
+        check_may_be_sent(recent)
         invitation = FamilyMemberInvitation.create_email_invitation(
             family.id, email, role, by=by, now=now
         )

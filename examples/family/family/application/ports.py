@@ -50,6 +50,12 @@ class InvitationRepository(Protocol):
     ) -> FamilyMemberInvitation | None:
         """Give the invitation that an address has not answered, even if it has run out."""
 
+    async def lock_and_count(self, email: Email, *, since: datetime) -> int:
+        """Count what all families have sent to an address since then.
+
+        Nobody else invites the address before the changes are saved.
+        """
+
     async def list_of(self, family_id: FamilyId) -> Sequence[FamilyMemberInvitation]:
         """Give all of a family, to read."""
 

@@ -8,9 +8,12 @@ DomainError
 ├── RoleNotAllowedError
 ├── AlreadyMemberError
 ├── AlreadyInvitedError
+├── TooManyInvitationsError
 ├── InvitationNotFoundError
 ├── InvitationExpiredError
-└── InvitationAcceptedError
+├── InvitationAcceptedError
+├── ResendTooSoonError
+└── TooManyResendsError
 """
 
 
@@ -65,6 +68,12 @@ class AlreadyInvitedError(DomainError):
     message = "This address has been invited already. Resend the invitation instead."
 
 
+class TooManyInvitationsError(DomainError):
+    """Raised when an address has been sent too many invitations, by all families together."""
+
+    message = "This address has been sent several invitations already. Try again tomorrow."
+
+
 class InvitationNotFoundError(DomainError):
     """Raised when there is no such invitation, or none that the user may know of."""
 
@@ -81,3 +90,15 @@ class InvitationAcceptedError(DomainError):
     """Raised when an invitation has been accepted before."""
 
     message = "This invitation has been accepted already."
+
+
+class ResendTooSoonError(DomainError):
+    """Raised when an invitation was sent a moment ago."""
+
+    message = "This invitation was sent a moment ago. Try again in some minutes."
+
+
+class TooManyResendsError(DomainError):
+    """Raised when an invitation has been resent as often as it can be."""
+
+    message = "This invitation cannot be resent any more. Invite the address once it has expired."

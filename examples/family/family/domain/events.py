@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from postroom import DomainEvent
+
 from family.domain.values import (
     Email,
     FamilyId,
@@ -11,7 +13,6 @@ from family.domain.values import (
     Role,
     UserId,
 )
-from postroom import DomainEvent
 
 
 @dataclass(frozen=True, kw_only=True)

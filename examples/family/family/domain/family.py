@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 
+from postroom import AggregateRoot
+
 from family.domain.errors import (
     AlreadyMemberError,
     FamilyNotFoundError,
@@ -12,7 +14,6 @@ from family.domain.errors import (
 )
 from family.domain.events import FamilyMemberJoinedEvent
 from family.domain.values import Email, FamilyId, FamilyName, Role, RoleName, User, UserId
-from postroom import AggregateRoot
 
 
 @dataclass(eq=False, kw_only=True)

@@ -5,7 +5,15 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Self
 
-from family.domain.errors import InvitationAcceptedError, InvitationExpiredError
+from postroom import AggregateRoot
+
+from family.domain.errors import (
+    InvitationAcceptedError,
+    InvitationExpiredError,
+    ResendTooSoonError,
+    TooManyInvitationsError,
+    TooManyResendsError,
+)
 from family.domain.events import FamilyMemberInvitedEvent
 from family.domain.values import (
     Email,
@@ -15,9 +23,16 @@ from family.domain.values import (
     Role,
     UserId,
 )
-from postroom import AggregateRoot
 
 LIFETIME = timedelta(days=14)
+
+# Every invitation and every resend is a mail. These limits keep anybody from flooding an address.
+RESEND_INTERVAL = timedelta(minutes=5)
+MAX_RESENDS = 3
+"""Of one invitation, in all its life."""
+MAX_INVITATIONS = 5
+"""For one address within INVITATIONS_PERIOD, by all families together."""
+INVITATIONS_PERIOD = timedelta(days=1)
 
 
 class InvitationStatus(StrEnum):
@@ -39,6 +54,9 @@ class FamilyMemberInvitation(AggregateRoot):
     invited_by_user_id: UserId
     token_hash: str = field(repr=False)
     expires_at: datetime
+    sent_at: datetime
+    """The last time, if it has been resent."""
+    resends: int = 0
     status: InvitationStatus = InvitationStatus.PENDING
 
     @classmethod
@@ -54,6 +72,7 @@ class FamilyMemberInvitation(AggregateRoot):
             invited_by_user_id=by,
             token_hash=token.hash,
             expires_at=now + LIFETIME,
+            sent_at=now,
         )
         invitation._announce(token, now, is_resend=False)
         return invitation
@@ -64,8 +83,13 @@ class FamilyMemberInvitation(AggregateRoot):
         One that has run out is renewed so. One that another has replaced is not.
         """
         self._check_pending()
+        if self.resends >= MAX_RESENDS:
+            raise TooManyResendsError
+        if now < self.sent_at + RESEND_INTERVAL:
+            raise ResendTooSoonError
         token = InvitationToken.generate()
         self.token_hash, self.expires_at = token.hash, now + LIFETIME
+        self.sent_at, self.resends = now, self.resends + 1
         self._announce(token, now, is_resend=True)
 
     def accept(self, now: datetime) -> None:
@@ -104,3 +128,9 @@ class FamilyMemberInvitation(AggregateRoot):
                 is_resend=is_resend,
             )
         )
+
+
+def check_may_be_sent(recent: int) -> None:
+    """Raise TooManyInvitationsError if an address was sent so many in INVITATIONS_PERIOD."""
+    if recent >= MAX_INVITATIONS:
+        raise TooManyInvitationsError

@@ -1,9 +1,10 @@
 """The families and invitations of a session, and the unit of work that saves them."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -89,6 +90,14 @@ class SqlAlchemyInvitationRepository:
             query.with_for_update()
         )
         return invitation
+
+    async def lock_and_count(self, email: Email, *, since: datetime) -> int:
+        columns = family_member_invitations.c
+        lock = func.pg_advisory_xact_lock(func.hashtextextended(email.value, 0))
+        await self._session.execute(select(lock))
+        # A statement of its own: it sees what was committed while this one waited for the lock.
+        sent = select(func.count()).where(columns.email == email, columns.sent_at > since)
+        return await self._session.scalar(sent) or 0
 
     async def list_of(self, family_id: FamilyId) -> Sequence[FamilyMemberInvitation]:
         query = _invitations(family_id=family_id).order_by(family_member_invitations.c.expires_at)

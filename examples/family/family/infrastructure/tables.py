@@ -9,6 +9,7 @@ from sqlalchemy import (
     Dialect,
     ForeignKey,
     Index,
+    Integer,
     MetaData,
     String,
     Table,
@@ -94,11 +95,13 @@ family_member_invitations = Table(
     metadata,
     Column("id", INVITATION_ID, primary_key=True),
     Column("family_id", FAMILY_ID, ForeignKey(families.c.id), nullable=False, index=True),
-    Column("email", EMAIL, nullable=False),
+    Column("email", EMAIL, nullable=False, index=True),
     Column("role", ROLE, nullable=False),
     Column("invited_by_user_id", USER_ID, nullable=False),
     Column("token_hash", String(64), nullable=False, unique=True),
     Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("sent_at", DateTime(timezone=True), nullable=False),
+    Column("resends", Integer, nullable=False),
     Column("status", STATUS, nullable=False),
 )
 

@@ -2,7 +2,6 @@
 
 import sqlalchemy as sa
 from alembic import op
-
 from postroom.integrations.alembic import drop_outbox, upgrade_outbox
 
 revision = "0001"
@@ -46,6 +45,8 @@ def _create_invitations() -> None:
         sa.Column("invited_by_user_id", sa.Uuid(), nullable=False),
         sa.Column("token_hash", sa.String(64), nullable=False),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("sent_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("resends", sa.Integer(), nullable=False),
         sa.Column("status", sa.String(16), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_family_member_invitations"),
         sa.ForeignKeyConstraint(
@@ -58,6 +59,12 @@ def _create_invitations() -> None:
         "ix_family_member_invitations_family_id",
         "family_member_invitations",
         ["family_id"],
+        schema=SCHEMA,
+    )
+    op.create_index(
+        "ix_family_member_invitations_email",
+        "family_member_invitations",
+        ["email"],
         schema=SCHEMA,
     )
     op.create_index(

@@ -1,5 +1,7 @@
 """The application without a database, a broker or HTTP."""
 
+from fakes import FakeClock, FakeFamilies, FakeInvitations, FakeUnitOfWork
+
 from family.application.accept_invitation import (
     AcceptFamilyMemberInvitationCommand,
     AcceptFamilyMemberInvitationCommandHandler,
@@ -21,7 +23,6 @@ from family.domain.events import FamilyMemberInvitedEvent
 from family.domain.family import Family
 from family.domain.invitation import FamilyMemberInvitation
 from family.domain.values import Email, InvitationToken, Role, User, UserId
-from tests.examples.family.fakes import FakeClock, FakeFamilies, FakeInvitations, FakeUnitOfWork
 
 
 class World:

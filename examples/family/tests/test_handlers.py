@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from world import World
 
 from family.domain.errors import (
     AlreadyInvitedError,
@@ -12,12 +13,17 @@ from family.domain.errors import (
     InvitationExpiredError,
     InvitationNotFoundError,
     NotAllowedError,
+    TooManyInvitationsError,
 )
 from family.domain.events import FamilyMemberInvitedEvent, FamilyMemberJoinedEvent
 from family.domain.family import Family
-from family.domain.invitation import InvitationStatus
+from family.domain.invitation import (
+    INVITATIONS_PERIOD,
+    MAX_INVITATIONS,
+    RESEND_INTERVAL,
+    InvitationStatus,
+)
 from family.domain.values import Email, FamilyId, Role, UserId
-from tests.examples.family.world import World
 
 FORTNIGHT = timedelta(days=14)
 
@@ -71,6 +77,18 @@ async def test_an_address_is_invited_again_when_its_invitation_has_run_out(world
         await world.accept(old, UserId.new())
 
 
+async def test_an_address_gets_few_invitations_from_all_families_together(world: World) -> None:
+    for _ in range(MAX_INVITATIONS):
+        await world.create_family()
+        await world.invite()
+    await world.create_family()
+    with pytest.raises(TooManyInvitationsError):
+        await world.invite()
+    await world.invite("jane@example.com")
+    world.clock.advance(INVITATIONS_PERIOD)
+    await world.invite()
+
+
 async def test_nobody_invites_into_a_family_that_is_not_there(world: World) -> None:
     world.family = Family(id=FamilyId.new(), name=world.family.name)
     with pytest.raises(FamilyNotFoundError):
@@ -90,6 +108,7 @@ async def test_a_stranger_is_told_neither_of_a_family_nor_of_its_invitations(wor
 async def test_a_new_token_replaces_the_one_before(world: World) -> None:
     invitation, john = await world.invite(), UserId.new()
     old = world.token
+    world.clock.advance(RESEND_INTERVAL)
     await world.resend(invitation, by=world.ann.id)
     with pytest.raises(InvitationNotFoundError):
         await world.accept(old, john)

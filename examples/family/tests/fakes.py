@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from postroom import Event
+
 from family.domain.errors import FamilyNotFoundError, InvitationNotFoundError
 from family.domain.family import Family
 from family.domain.invitation import FamilyMemberInvitation, InvitationStatus
 from family.domain.values import Email, FamilyId, InvitationId, InvitationToken
-from postroom import Event
 
 
 class FakeClock:
@@ -60,6 +61,9 @@ class FakeInvitations:
         of_address = (family_id, email, InvitationStatus.PENDING)
         found = [e for e in self.all if (e.family_id, e.email, e.status) == of_address]
         return found[0] if found else None
+
+    async def lock_and_count(self, email: Email, *, since: datetime) -> int:
+        return len([each for each in self.all if each.email == email and each.sent_at > since])
 
     async def list_of(self, family_id: FamilyId) -> Sequence[FamilyMemberInvitation]:
         return [each for each in self.all if each.family_id == family_id]
