@@ -12,6 +12,10 @@ SNIPPET = re.compile(r"^( *)```python\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PROMPT = re.compile(r"^\$ ", re.MULTILINE)
 CONTINUED = re.compile(r"\s*\\\n\s*")
+SHELL = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
+INLINE = re.compile(r"(?<!`)`postroom ([^`…]+?) ?…?`(?!`)")
+LINE = re.compile(r"(?:^|\s)postroom ([a-z-].*)$", re.MULTILINE)
+"""A command, after the variables that are set for it."""
 NOTE = re.compile(r"\s+# .*$")
 
 
@@ -46,3 +50,10 @@ def commands(page: Path) -> list[Command]:
         for words, _, printed in typed
         if words.startswith(("postroom ", "python shop.py"))
     ]
+
+
+def named_commands(page: Path) -> list[str]:
+    """Give the arguments of the `postroom` commands in a page's sentences and blocks of shell."""
+    text = page.read_text()
+    blocks = [CONTINUED.sub(" ", block) for block in SHELL.findall(text)]
+    return [line for block in blocks for line in LINE.findall(block)] + INLINE.findall(text)

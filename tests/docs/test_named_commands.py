@@ -8,28 +8,16 @@ import pytest
 import typer
 
 from postroom.cli.app import app
-from tests.docs.pages import CONTINUED, PAGES, name
+from tests.docs.pages import PAGES, name, named_commands
 
 GROUP: Any = typer.main.get_command(app)
-INLINE = re.compile(r"(?<!`)`postroom ([^`]+)`(?!`)")
 OPTION = re.compile(r"(?<!\S)(--[a-z-]+)")
-BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
-LINE = re.compile(r"(?:^|\s)postroom ([a-z-].*)$", re.MULTILINE)
-"""A command, after the variables that are set for it."""
-
-
-def commands(page: Path) -> list[str]:
-    text = page.read_text()
-    blocks = [CONTINUED.sub(" ", block) for block in BLOCK.findall(text)]
-    return [line for block in blocks for line in LINE.findall(block)] + INLINE.findall(text)
-
-
-WITH_COMMANDS = [page for page in PAGES if commands(page)]
+WITH_COMMANDS = [page for page in PAGES if named_commands(page)]
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=name)
 def test_the_commands_that_a_page_names_exist(page: Path) -> None:
-    named = commands(page)
+    named = named_commands(page)
     assert [each for each in named if not exists(each)] == []
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, name
-from tests.docs.test_runbooks import commands
+from tests.docs.pages import ROOT, name, named_commands
 from tests.support.troubled_shop import Shop
 
 PAGES = [*sorted((ROOT / "docs/runbooks").glob("*.md")), ROOT / "docs/operate/repair.md"]
@@ -19,8 +18,8 @@ GIVEN = {"ID": "2", "1234": "2", "HOST:PID": "web1:4711", "NAME": "web1:4711"}
 def typed(page: Path) -> list[str]:
     """Give the commands of a page, as somebody would type them for this outbox."""
     found = []
-    for line in dict.fromkeys(commands(page.read_text())):
-        words = [GIVEN.get(word, word) for word in shlex.split(line)[1:]]
+    for line in dict.fromkeys(named_commands(page)):
+        words = [GIVEN.get(word, word) for word in shlex.split(line)]
         options = [word for word in words if word.startswith("--")]
         if words[0].startswith("--") or words[0] in STAYING:
             continue
