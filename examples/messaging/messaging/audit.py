@@ -10,10 +10,10 @@ from typing import Any
 import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
 from aio_pika.exceptions import AMQPError, ChannelNotFoundEntity
+from postroom import MemoryPublisher
 
 from messaging.broker import AUDIT_QUEUE
 from messaging.settings import Settings
-from postroom import MemoryPublisher
 
 
 def line(event_type: str | None, payload: dict[str, Any]) -> str:

@@ -1,8 +1,9 @@
 """The way out: the exchange and its queues, on RabbitMQ, or in memory where there is none."""
 
-from messaging.settings import Settings
 from postroom import ConfigurationError, MemoryPublisher
 from postroom.publishers.rabbitmq import Binding, Exchange, Queue, RabbitMQPublisher, Topology
+
+from messaging.settings import Settings
 
 AUDIT_QUEUE = "messaging_audit"
 

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 from uuid import uuid4
 
 from fastapi import Depends, Header, Query, Request
+from postroom import EventBus, OutboxMiddleware
+from postroom.integrations.fastapi import get_event_bus, outbox_middleware
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from messaging.models import outbox
 from messaging.user import CurrentUser
-from postroom import EventBus, OutboxMiddleware
-from postroom.integrations.fastapi import get_event_bus, outbox_middleware
 
 
 async def get_db(request: Request) -> AsyncIterator[AsyncSession]:

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
+from postroom import MemoryPublisher, database_outage
+from postroom.integrations.fastapi import Lifespan, relay_lifespan
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker
 
 from messaging.audit import print_from_memory
@@ -17,8 +19,6 @@ from messaging.models import outbox
 from messaging.routers import catalogue, group_messages, health, scheduled_messages
 from messaging.settings import Settings
 from messaging.worker import make_relay
-from postroom import MemoryPublisher, database_outage
-from postroom.integrations.fastapi import Lifespan, relay_lifespan
 
 log = logging.getLogger(__name__)
 

@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from uuid import UUID, uuid4
 
+from postroom import Outbox
 from sqlalchemy import JSON, Enum, ForeignKey, Index, MetaData, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, declared_attr, mapped_column
 
 from messaging.database import UtcDateTime
 from messaging.status import GroupMessageStatus, ScheduledMessageStatus
-from postroom import Outbox
 
 NAMES = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",

@@ -3,13 +3,12 @@
 from datetime import timedelta
 from typing import Annotated, Self
 
+from postroom import ConfigurationError
+from postroom.publishers.rabbitmq import RabbitMQPublisher
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
-
-from postroom import ConfigurationError
-from postroom.publishers.rabbitmq import RabbitMQPublisher
 
 Url = Annotated[str, Field(repr=False)]  # it may hold a password
 MaybeUrl = Annotated[str | None, Field(repr=False)]

@@ -1,12 +1,12 @@
 """What delivers: `postroom worker messaging.worker:make_relay`, or the API itself."""
 
+from postroom import OutboxRelay, Publisher, RetrySchedule
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from messaging.broker import make_publisher
 from messaging.database import make_engine
 from messaging.models import outbox
 from messaging.settings import Settings
-from postroom import OutboxRelay, Publisher, RetrySchedule
 
 
 def make_relay(

@@ -3,6 +3,7 @@
 from typing import Any, TypeVar
 from uuid import UUID
 
+from postroom import EventBus, UntypedEvent
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from messaging.controllers.crud import CRUDController
@@ -15,7 +16,6 @@ from messaging.models import (
 )
 from messaging.schemas import NewMessage, Outgoing
 from messaging.user import User
-from postroom import EventBus, UntypedEvent
 
 Message = TypeVar("Message", bound=GroupMessage | ScheduledMessage)
 

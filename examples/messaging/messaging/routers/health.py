@@ -1,9 +1,8 @@
 """How the application is, for whoever watches it."""
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel
-
 from postroom import Health, HealthStatus, OutboxRelay
+from pydantic import BaseModel
 
 router = APIRouter(tags=["health"])
 

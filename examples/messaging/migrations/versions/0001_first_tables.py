@@ -2,7 +2,6 @@
 
 import sqlalchemy as sa
 from alembic import op
-
 from postroom.integrations.alembic import drop_outbox, upgrade_outbox
 
 revision = "0001"
