@@ -1,4 +1,4 @@
-"""A consumer that prints what arrives: `python -m messaging.audit`."""
+"""Prints what comes to the audit queue: `python -m messaging.audit`. For development."""
 
 import asyncio
 import json
@@ -10,28 +10,19 @@ from typing import Any
 import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
 from aio_pika.exceptions import AMQPError, ChannelNotFoundEntity
-from postroom import MemoryPublisher
 
 from messaging.broker import AUDIT_QUEUE
 from messaging.settings import Settings
 
 
 def line(event_type: str | None, payload: dict[str, Any]) -> str:
-    """Tell of a message in one line."""
+    """Return an event in one line."""
     about = payload.get("status") or ", ".join(payload.get("changed_fields", ()))
     return f"audit:    {event_type:<26} {payload.get('aggregate_id')}  {about}"
 
 
-async def print_from_memory(publisher: MemoryPublisher) -> None:
-    """Print what comes to the audit queue of a broker in this process, for ever."""
-    queue = publisher.queue(AUDIT_QUEUE)
-    while True:
-        message = await queue.get()
-        print(line(message.event_type, message.payload), flush=True)
-
-
 async def print_from_rabbitmq(url: str) -> None:
-    """Print what comes to the audit queue, until a signal; a message is gone when it is printed."""
+    """Print messages until SIGTERM or SIGINT. A printed message is acknowledged."""
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -54,11 +45,12 @@ def main() -> None:
     url = Settings.load().rabbitmq_url
     if url is None:
         sys.exit("audit: there is no broker to listen to: set RABBITMQ_URL")
-    logging.disable()  # what the client library complains of is said below, in a line
+    logging.disable()  # what the client library reports is printed below, in a line
     try:
         asyncio.run(print_from_rabbitmq(url))
     except ChannelNotFoundEntity:
-        sys.exit(f"audit: there is no queue {AUDIT_QUEUE} yet: start the worker first")
+        remedy = "start the worker with RABBITMQ_AUDIT_QUEUE=true"
+        sys.exit(f"audit: there is no queue {AUDIT_QUEUE}: {remedy}")
     except (AMQPError, OSError) as error:
         sys.exit(f"audit: the broker cannot be used: {error}")
 

@@ -1,4 +1,4 @@
-"""The tables: what is sent, to whom, by which way; and the outbox beside them."""
+"""The tables, and the outbox beside them."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -95,6 +95,18 @@ class GroupMessage(Owned):
     contact_group_ids: Mapped[list[str]]
     total_recipients: Mapped[int]
     scheduled_at: Mapped[datetime | None]
+
+
+class Delivery(Owned):
+    """A message to one recipient, as the consumer has written it for the gateway that sends."""
+
+    __tablename__ = "deliveries"
+
+    message_type: Mapped[str]
+    message_id: Mapped[UUID] = mapped_column(index=True)
+    channel_id: Mapped[UUID] = mapped_column(ForeignKey(Channel.id))
+    template_id: Mapped[UUID] = mapped_column(ForeignKey(Template.id))
+    recipient: Mapped[str]
 
 
 class ScheduledMessage(Owned):

@@ -145,6 +145,14 @@ class GroupMessageOut(Outgoing):
     scheduled_at: datetime | None
 
 
+class DeliveryOut(Outgoing):
+    message_type: str
+    message_id: UUID
+    channel_id: UUID
+    template_id: UUID
+    recipient: str
+
+
 class NewScheduledMessage(NewMessage):
     """`scheduled_at` without an offset is the time in `timezone`."""
 
