@@ -21,7 +21,7 @@ def line(event_type: str | None, payload: dict[str, Any]) -> str:
     return f"audit:    {event_type:<26} {payload.get('aggregate_id')}  {about}"
 
 
-async def print_from_rabbitmq(url: str) -> None:
+async def print_from_rabbitmq(url: str, name: str) -> None:
     """Print messages until SIGTERM or SIGINT. A printed message is acknowledged."""
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -29,7 +29,7 @@ async def print_from_rabbitmq(url: str) -> None:
     async with await aio_pika.connect_robust(url) as connection:
         channel = await connection.channel()
         await channel.set_qos(prefetch_count=100)
-        queue = await channel.get_queue(AUDIT_QUEUE)  # the worker declares it
+        queue = await channel.get_queue(name)  # the worker declares it
         await queue.consume(print_message)
         print(f"audit: waits for messages of {queue.name}", file=sys.stderr, flush=True)
         await stopped.wait()
@@ -42,15 +42,16 @@ async def print_message(message: AbstractIncomingMessage) -> None:
 
 
 def main() -> None:
-    url = Settings.load().rabbitmq_url
+    settings = Settings.load()
+    url, name = settings.rabbitmq_url, f"{settings.rabbitmq_queue_prefix}{AUDIT_QUEUE}"
     if url is None:
         sys.exit("audit: there is no broker to listen to: set RABBITMQ_URL")
     logging.disable()  # what the client library reports is printed below, in a line
     try:
-        asyncio.run(print_from_rabbitmq(url))
+        asyncio.run(print_from_rabbitmq(url, name))
     except ChannelNotFoundEntity:
         remedy = "start the worker with RABBITMQ_AUDIT_QUEUE=true"
-        sys.exit(f"audit: there is no queue {AUDIT_QUEUE}: {remedy}")
+        sys.exit(f"audit: there is no queue {name}: {remedy}")
     except (AMQPError, OSError) as error:
         sys.exit(f"audit: the broker cannot be used: {error}")
 

@@ -18,17 +18,24 @@ PROCESSING: Final = {
     "group_message_processing": "group_message.*",
     "scheduled_message_processing": "scheduled_message.*",
 }
-"""The queues that `messaging.consumer` consumes, each with its routing key."""
+"""The queues that the consumer consumes, each with its routing key."""
 AUDIT_QUEUE: Final = "messaging_audit"
 
 
-def topology(exchange: str = "messaging", *, audit: bool = True) -> Topology:
-    """Return what the worker declares on the broker. `audit`: also a queue for every event."""
+def topology(
+    exchange: str = "messaging", *, queue_prefix: str = "", audit: bool = True
+) -> Topology:
+    """Return what the worker declares on the broker.
+
+    - `queue_prefix`: the beginning of the names of queues, but of that for dead letters
+    - `audit`: whether there is a queue for all events
+    """
     dead = f"{exchange}.dlx"
     processing = [
-        Queue(name, [Binding(exchange, key)], dead_letter=dead) for name, key in PROCESSING.items()
+        Queue(f"{queue_prefix}{name}", [Binding(exchange, key)], dead_letter=dead)
+        for name, key in PROCESSING.items()
     ]
-    auditing = [Queue(AUDIT_QUEUE, [Binding(exchange, "#")])] if audit else []
+    auditing = [Queue(f"{queue_prefix}{AUDIT_QUEUE}", [Binding(exchange, "#")])] if audit else []
     return Topology(
         exchanges=[Exchange(exchange), Exchange(dead)],
         queues=[*processing, *auditing, Queue(f"{exchange}.dlq", [Binding(dead, "#")])],
@@ -43,7 +50,11 @@ def make_publisher(settings: Settings) -> RabbitMQPublisher:
     return RabbitMQPublisher(
         settings.rabbitmq_url,
         exchange=exchange,
-        topology=topology(exchange, audit=settings.rabbitmq_audit_queue),
+        topology=topology(
+            exchange,
+            queue_prefix=settings.rabbitmq_queue_prefix,
+            audit=settings.rabbitmq_audit_queue,
+        ),
         # Events of messages have to reach their processing queue: each publish that no queue takes
         # is refused, which counts, and at OUTBOX_MAX_RETRIES the record fails. An event of another
         # kind is delivered also if no queue wants it, as may be the case without the audit queue.

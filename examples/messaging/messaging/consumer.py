@@ -5,6 +5,7 @@ import json
 import logging
 import signal
 import sys
+from collections.abc import Sequence
 from itertools import cycle
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -37,13 +38,14 @@ class Consumer:
     def __init__(
         self,
         url: str,
+        queues: Sequence[str],
         processor: Processor,
         telemetry: Telemetry,
         *,
         prefetch: int,
         max_attempts: int,
     ) -> None:
-        self._urls = cycle(host_urls(url))
+        self._urls, self._queues = cycle(host_urls(url)), queues
         self._processor, self._telemetry = processor, telemetry
         self._prefetch, self._max_attempts = prefetch, max_attempts
         self._stopped = asyncio.Event()
@@ -70,9 +72,9 @@ class Consumer:
             channel = await connection.channel(publisher_confirms=False)
             await channel.set_qos(prefetch_count=self._prefetch)
             lost = await _loss_of(channel)
-            queues = [await channel.get_queue(name) for name in PROCESSING]
+            queues = [await channel.get_queue(name) for name in self._queues]
             tags = [await queue.consume(self._receive) for queue in queues]
-            log.info("consumes %s", ", ".join(PROCESSING))
+            log.info("consumes %s", ", ".join(self._queues))
             await _first(self._stopped, lost)
             if not lost.is_set():
                 for queue, tag in zip(queues, tags, strict=True):
@@ -156,6 +158,7 @@ async def consume(settings: Settings, url: str) -> None:
     telemetry.trace(outbox)
     consumer = Consumer(
         url,
+        [f"{settings.rabbitmq_queue_prefix}{name}" for name in PROCESSING],
         Processor(async_sessionmaker(engine, expire_on_commit=False)),
         telemetry,
         prefetch=settings.consumer_prefetch,

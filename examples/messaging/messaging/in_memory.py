@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final
 
 from postroom import MemoryPublisher, MemoryQueue, Message
 
@@ -13,12 +12,9 @@ from messaging.broker import AUDIT_QUEUE, PROCESSING
 from messaging.processing import Processor
 from messaging.telemetry import Telemetry
 
-LOOK_EVERY: Final = 0.01
-"""Seconds between two looks at whether all is done."""
-
 
 class MemoryConsumer:
-    """Consumes the queues of a broker in this process. What it holds is lost when that is killed."""
+    """Consumes the queues of a broker in this process; a process that is killed loses them."""
 
     def __init__(
         self,
@@ -33,6 +29,7 @@ class MemoryConsumer:
         self._queues = {name: publisher.queue(name) for name in (AUDIT_QUEUE, *PROCESSING)}
         self._stopped = asyncio.Event()
         self._busy = 0
+        self._done = asyncio.Event()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -45,7 +42,8 @@ class MemoryConsumer:
             yield
             self._stopped.set()
             while self._busy or any(len(queue) for queue in self._queues.values()):
-                await asyncio.sleep(LOOK_EVERY)
+                self._done.clear()
+                await self._done.wait()
             for task in tasks:
                 task.cancel()
 
@@ -58,6 +56,7 @@ class MemoryConsumer:
             self._busy += 1
             await act(message)
             self._busy -= 1
+            self._done.set()
 
     async def _print(self, message: Message) -> None:
         print(line(message.event_type, message.payload), flush=True)

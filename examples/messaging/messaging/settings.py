@@ -28,6 +28,7 @@ class Settings(BaseSettings):
     database_url: Url = "sqlite+aiosqlite:///messaging.db"
     rabbitmq_url: MaybeUrl = None
     rabbitmq_exchange: str = "messaging"
+    rabbitmq_queue_prefix: str = ""
     rabbitmq_audit_queue: bool = False
     outbox_poll_interval: Seconds = 5
     outbox_batch_size: Number = 100
