@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 PAUSES: Final = (0.1, 0.5, 2.0, 5.0)
 """Seconds after a failed attempt; the last value repeats."""
-OUTAGE_PAUSE: Final = 5.0
+OUTAGE_PAUSE: Final = 2.0
 """Seconds until an event goes back to its queue, if the database is away."""
 
 
@@ -37,7 +37,8 @@ async def attempt(
     """Process an event named `what`; try again if that fails, up to `max_attempts` times in all."""
     for number in range(1, max_attempts + 1):
         try:
-            await process()
+            if await process() is Result.REPEATED:
+                log.info("%s was processed before", what)
             return Verdict.ACKNOWLEDGE
         except InvalidEventError as error:
             log.error("%s is rejected: %s", what, error)
