@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import httpx
+import hypothesis
 import pytest
 from account import Account
 from alembic import command
@@ -33,6 +34,10 @@ SERVER = os.environ.get(
 )
 BROKER = os.environ.get("TEST_RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:5672/")
 ALEMBIC = Path(__file__).parents[1] / "alembic.ini"
+
+# A slow machine is not a failure.
+hypothesis.settings.register_profile("messaging", deadline=None)
+hypothesis.settings.load_profile("messaging")
 
 
 @pytest.fixture(scope="session")
