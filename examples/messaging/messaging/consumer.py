@@ -76,13 +76,13 @@ class Consumer:
             tags = [await queue.consume(self._receive) for queue in queues]
             log.info("consumes %s", ", ".join(self._queues))
             await _first(self._stopped, lost)
-            if not lost.is_set():
+            if lost.is_set():
+                log.warning("the connection to RabbitMQ is lost, or a queue was deleted")
+            else:
                 for queue, tag in zip(queues, tags, strict=True):
                     await queue.cancel(tag)
             while self._in_flight:
                 await asyncio.wait(self._in_flight)
-        if lost.is_set():
-            log.warning("the connection to RabbitMQ is lost, or a queue was deleted")
 
     async def _receive(self, message: AbstractIncomingMessage) -> None:
         """Process a message, then acknowledge it. aio-pika runs this as a task of its own."""

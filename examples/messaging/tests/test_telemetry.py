@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from account import Account
+from opentelemetry import trace
 from waiting import eventually
 
 from messaging.settings import Settings
@@ -100,12 +101,9 @@ async def test_one_trace_leads_from_the_request_to_the_processing(tmp_path: Path
     assert "/health/live" not in {each["name"] for each in spans(printed.read_text())}
 
 
-async def test_without_the_settings_there_is_neither(tmp_path: Path) -> None:
-    with process(tmp_path) as printed:
-        async with account_of(printed) as account:
-            assert (await account.client.get("/metrics")).status_code == 404
-            await account.group_message("queued")
-    assert spans(printed.read_text()) == []
+async def test_without_the_settings_there_is_neither(account: Account) -> None:
+    assert (await account.client.get("/metrics")).status_code == 404
+    assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)  # nobody set one
 
 
 @pytest.mark.parametrize(

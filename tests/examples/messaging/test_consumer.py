@@ -158,6 +158,8 @@ async def test_sigterm_finishes_what_is_in_flight(
         await eventually(lambda: installation.database.held_up("deliveries", "INSERT"))
         consumer.tell(signal.SIGTERM)
     assert await consumer.code() == 0
+    assert consumer.err.endswith("has stopped\n")
+    assert "WARNING" not in consumer.err
     assert installation.is_completed(message)
     assert installation.deliveries(message) == ["ann", "bob"]
     again = installation.consumer(commands)
