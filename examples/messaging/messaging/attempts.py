@@ -20,7 +20,7 @@ OUTAGE_PAUSE: Final = 2.0
 
 
 class Verdict(Enum):
-    """What the broker is told about a message."""
+    """How a message is settled at the broker."""
 
     ACKNOWLEDGE = auto()
     REQUEUE = auto()

@@ -110,7 +110,7 @@ class Consumer:
 
 
 async def _settle(message: AbstractIncomingMessage, verdict: Verdict) -> None:
-    """Tell the broker what became of a message."""
+    """Acknowledge, requeue or reject a message."""
     match verdict:
         case Verdict.ACKNOWLEDGE:
             await message.ack()

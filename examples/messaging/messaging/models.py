@@ -43,7 +43,7 @@ outbox = Outbox(Base.metadata, table="outbox_events", max_retries=None)  # the w
 
 
 class Owned(Base):
-    """What an account has; all are listed by age."""
+    """Base of everything that an account has. Lists are sorted by age."""
 
     __abstract__ = True
 
@@ -76,7 +76,7 @@ class Template(Owned):
 
 
 class ContactGroup(Owned):
-    """Those whom a message goes to, by their addresses."""
+    """The addresses of the recipients of messages."""
 
     __tablename__ = "contact_groups"
 

@@ -46,7 +46,7 @@ class Schedule:
     recurrence_end_at: datetime | None = None
 
     def check_start(self, now: datetime) -> None:
-        """Raise UnprocessableError for a start that is over, or too far away."""
+        """Raise UnprocessableError for a start in the past, or too far ahead."""
         if not now <= self.scheduled_at <= now + FARTHEST:
             raise UnprocessableError("scheduled_at", "is in the past, or more than ten years ahead")
 
@@ -64,14 +64,14 @@ class Schedule:
             )
 
     def due(self, now: datetime) -> datetime:
-        """Give the next time; UnprocessableError when there is none left."""
+        """Return the next time. Raises UnprocessableError if there is none left."""
         trigger = self.next_trigger(now)
         if trigger is None:
             raise UnprocessableError("scheduled_at", "the last time is over: give it a new one")
         return trigger
 
     def next_trigger(self, now: datetime) -> datetime | None:
-        """Give the first time that is not over, in UTC; None when there is none left."""
+        """Return the first time from `now` on, in UTC; None if there is none left."""
         if self.recurrence_rule is None:
             return self.scheduled_at if self.scheduled_at >= now else None
         rule = _rule(self.recurrence_rule, self._start)
@@ -88,27 +88,27 @@ class Schedule:
 
 
 def check_timezone(name: str) -> str:
-    """Give the name of a zone back; ValueError for one that is not known."""
+    """Return the name of a zone. Raises ValueError if it is unknown."""
     if name not in _zones():
         raise ValueError(f"there is no time zone {name!r}; one is Europe/Vienna")
     return name
 
 
 def in_utc(moment: datetime, timezone: str = "UTC") -> datetime:
-    """Give a moment in UTC, to the second; without an offset it is the time of the zone."""
+    """Return a moment in UTC, to the second; without an offset it is the time of the zone."""
     moment = moment.replace(microsecond=0)  # a rule knows of no fractions
     return (moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(timezone))).astimezone(UTC)
 
 
 def check_moment(moment: datetime) -> datetime:
-    """Give a moment back; ValueError for one that is in no calendar of ours."""
+    """Return a moment. Raises ValueError if its year is out of range."""
     if not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise ValueError(f"the year is between {FIRST_YEAR} and {LAST_YEAR}")
     return moment
 
 
 def check_rule(text: str) -> str:
-    """Give a recurrence rule back; ValueError for one that is none."""
+    """Return a recurrence rule. Raises ValueError if it is not one, or not an accepted one."""
     _rule(text, datetime.now(UTC))
     return text
 
