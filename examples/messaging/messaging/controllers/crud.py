@@ -65,7 +65,7 @@ class CRUDController(Generic[Entity]):
         return entity
 
     async def named(self, field: str, *ids: UUID) -> Sequence[Entity]:
-        """Return those that a field of the body names. Raises UnprocessableError if one is missing."""
+        """Return those that a field of the body names. Raises UnprocessableError."""
         query = select(self.model).where(self.model.id.in_(ids), self._owned)
         found = (await self.db.scalars(query)).all()
         missing = sorted(str(each) for each in set(ids) - {entity.id for entity in found})
