@@ -25,7 +25,12 @@ OF_OTHERS = re.compile(
     r"make |createdb |docker |pip |pytest|mypy|ruff |cp |cd |python -m venv|\. \.venv/bin/activate"
 )
 """What sets up and tests everything: that is done, or being done."""
-STAYING = {"uvicorn": "Uvicorn running", "worker": "postroom: delivers", "audit": "audit: waits"}
+STAYING = {
+    "uvicorn": "Uvicorn running",
+    "worker": "postroom: delivers",
+    "consumer": "consumer: consumes",
+    "audit": "audit: waits",
+}
 """What runs until it is stopped, and what it says when it has begun."""
 DATABASE = re.compile(r"(postgresql[+a-z]*)://[^\s'\"]+")
 BROKER = re.compile(r"amqp://[^\s'\"]+")

@@ -102,8 +102,8 @@ class Broker:
     def purge(self, queue: str) -> None:
         self._channel.queue_purge(queue)
 
-    def publish(self, exchange: str, key: str, body: bytes = b"{}") -> None:
-        self._channel.basic_publish(exchange, key, body)
+    def publish(self, exchange: str, key: str, body: bytes = b"{}", properties: Any = None) -> None:
+        self._channel.basic_publish(exchange, key, body, properties)
 
     def reject(self, queue: str) -> None:
         """Take a message as a consumer that wants to see it no more."""

@@ -1,1 +1,1 @@
-"""Messages to groups of contacts, at once or on a schedule; what happens is told to RabbitMQ."""
+"""Messages to groups of contacts, at once or on a schedule; their events go to RabbitMQ."""

@@ -1,4 +1,4 @@
-"""A consumer that prints what arrives: `python -m messaging.audit`."""
+"""Prints what comes to the audit queue: `python -m messaging.audit`. For development."""
 
 import asyncio
 import json
@@ -13,32 +13,23 @@ from aio_pika.exceptions import AMQPError, ChannelNotFoundEntity
 
 from messaging.broker import AUDIT_QUEUE
 from messaging.settings import Settings
-from postroom import MemoryPublisher
 
 
 def line(event_type: str | None, payload: dict[str, Any]) -> str:
-    """Tell of a message in one line."""
+    """Return an event in one line."""
     about = payload.get("status") or ", ".join(payload.get("changed_fields", ()))
     return f"audit:    {event_type:<26} {payload.get('aggregate_id')}  {about}"
 
 
-async def print_from_memory(publisher: MemoryPublisher) -> None:
-    """Print what comes to the audit queue of a broker in this process, for ever."""
-    queue = publisher.queue(AUDIT_QUEUE)
-    while True:
-        message = await queue.get()
-        print(line(message.event_type, message.payload), flush=True)
-
-
-async def print_from_rabbitmq(url: str) -> None:
-    """Print what comes to the audit queue, until a signal; a message is gone when it is printed."""
+async def print_from_rabbitmq(url: str, name: str) -> None:
+    """Print messages until SIGTERM or SIGINT. A printed message is acknowledged."""
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with await aio_pika.connect_robust(url) as connection:
         channel = await connection.channel()
         await channel.set_qos(prefetch_count=100)
-        queue = await channel.get_queue(AUDIT_QUEUE)  # the worker declares it
+        queue = await channel.get_queue(name)  # the worker declares it
         await queue.consume(print_message)
         print(f"audit: waits for messages of {queue.name}", file=sys.stderr, flush=True)
         await stopped.wait()
@@ -51,14 +42,16 @@ async def print_message(message: AbstractIncomingMessage) -> None:
 
 
 def main() -> None:
-    url = Settings.load().rabbitmq_url
+    settings = Settings.load()
+    url, name = settings.rabbitmq_url, f"{settings.rabbitmq_queue_prefix}{AUDIT_QUEUE}"
     if url is None:
         sys.exit("audit: there is no broker to listen to: set RABBITMQ_URL")
-    logging.disable()  # what the client library complains of is said below, in a line
+    logging.disable()  # what the client library reports is printed below, in a line
     try:
-        asyncio.run(print_from_rabbitmq(url))
+        asyncio.run(print_from_rabbitmq(url, name))
     except ChannelNotFoundEntity:
-        sys.exit(f"audit: there is no queue {AUDIT_QUEUE} yet: start the worker first")
+        remedy = "start the worker with RABBITMQ_AUDIT_QUEUE=true"
+        sys.exit(f"audit: there is no queue {name}: {remedy}")
     except (AMQPError, OSError) as error:
         sys.exit(f"audit: the broker cannot be used: {error}")
 

@@ -1,4 +1,4 @@
-"""The engine, and what is particular about SQLite."""
+"""The engine, and what SQLite needs."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -9,13 +9,13 @@ from sqlalchemy.types import TypeDecorator
 
 DRIVERS = {"postgresql": "postgresql+asyncpg", "sqlite": "sqlite+aiosqlite"}
 PATIENCE = {"timeout": 10, "command_timeout": 15}
-"""Seconds for a connection, and for a statement: a database that falls silent is given up."""
+"""Seconds for a connection, and for a statement of a request."""
 TURN = {"timeout": 15}
 """Seconds that a transaction waits for its turn: SQLite has one writer at a time."""
 
 
 def make_engine(url: str, *, patient: bool = False) -> AsyncEngine:
-    """Make the engine; a URL need not name the driver, and no value of a row gets into an error.
+    """Make the engine. A URL need not name the driver; errors do not contain values of rows.
 
     - `patient`: let a statement take its time, as a migration may; a request may not
     """

@@ -1,4 +1,4 @@
-"""What a request is given: a session, its event bus, and the end of its transaction."""
+"""The dependencies of requests: session, event bus, transaction."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from typing import Annotated, Any
 from uuid import uuid4
 
 from fastapi import Depends, Header, Query, Request
+from postroom import EventBus, OutboxMiddleware
+from postroom.integrations.fastapi import get_event_bus, outbox_middleware
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from messaging.models import outbox
 from messaging.user import CurrentUser
-from postroom import EventBus, OutboxMiddleware
-from postroom.integrations.fastapi import get_event_bus, outbox_middleware
 
 
 async def get_db(request: Request) -> AsyncIterator[AsyncSession]:
-    """Give the session of a request; what is not committed is rolled back at its end."""
+    """Provide the session of a request; what is not committed is rolled back at its end."""
     async with request.app.state.sessions() as session:
         yield session
 
@@ -24,7 +24,7 @@ async def get_context(
     user: CurrentUser,
     request_id: Annotated[str | None, Header(alias="X-Request-Id", max_length=100)] = None,
 ) -> dict[str, Any]:
-    """Give what every event of a request says of it: who, and in which request."""
+    """Return what every event of a request contains: the ids of user and request."""
     return {"user_id": user.id, "request_id": request_id or str(uuid4())}
 
 
@@ -35,7 +35,7 @@ Context = Annotated[dict[str, Any], Depends(get_context)]
 
 
 class RequestTransaction:
-    """The transaction of a request that changes something: what it did, and what it told."""
+    """The transaction of a request: its changes and its events."""
 
     def __init__(self, db: Database, bus: Bus, outbox: Middleware, context: Context) -> None:
         self.db = db
@@ -44,7 +44,7 @@ class RequestTransaction:
         self.context = context
 
     async def commit(self) -> None:
-        """Save both, or neither. When they are, the commit wakes the worker by itself."""
+        """Save both, or neither. The commit wakes the worker."""
         await self.outbox.flush(self.db, self.bus, **self.context)
         await self.db.commit()
 

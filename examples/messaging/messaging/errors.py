@@ -1,4 +1,4 @@
-"""What can be wrong with a request, and how the client is told."""
+"""The errors of requests, and the answers to them."""
 
 import json
 import logging
@@ -7,17 +7,16 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from postroom import database_outage
 from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-
-from postroom import database_outage
 
 log = logging.getLogger(__name__)
 
 
 class Problem(BaseModel):
-    """What the client is told of an error that is about no field."""
+    """The answer to an error that is not about a field."""
 
     detail: str
 
@@ -31,11 +30,11 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 class NotFoundError(Exception):
-    """Raised when there is no such thing in the caller's account."""
+    """Raised when the account of the user has no such entity."""
 
 
 class UnprocessableError(Exception):
-    """Raised when a field of the body is well formed, and cannot be."""
+    """Raised when a field of the body is well formed, but its value is not possible."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(reason)
@@ -43,7 +42,7 @@ class UnprocessableError(Exception):
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Give every error its status code; a 422 of ours looks like one of FastAPI's own."""
+    """Answer each error with its status code. A 422 has the form of FastAPI's own."""
     app.add_exception_handler(NotFoundError, _not_found)
     app.add_exception_handler(UnprocessableError, _unprocessable)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -1,15 +1,15 @@
-"""The tables: what is sent, to whom, by which way; and the outbox beside them."""
+"""The tables, and the outbox beside them."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
 from uuid import UUID, uuid4
 
+from postroom import Outbox
 from sqlalchemy import JSON, Enum, ForeignKey, Index, MetaData, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, declared_attr, mapped_column
 
 from messaging.database import UtcDateTime
 from messaging.status import GroupMessageStatus, ScheduledMessageStatus
-from postroom import Outbox
 
 NAMES = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -43,7 +43,7 @@ outbox = Outbox(Base.metadata, table="outbox_events", max_retries=None)  # the w
 
 
 class Owned(Base):
-    """What an account has; all are listed by age."""
+    """Base of everything that an account has. Lists are sorted by age."""
 
     __abstract__ = True
 
@@ -76,7 +76,7 @@ class Template(Owned):
 
 
 class ContactGroup(Owned):
-    """Those whom a message goes to, by their addresses."""
+    """The addresses of the recipients of messages."""
 
     __tablename__ = "contact_groups"
 
@@ -95,6 +95,18 @@ class GroupMessage(Owned):
     contact_group_ids: Mapped[list[str]]
     total_recipients: Mapped[int]
     scheduled_at: Mapped[datetime | None]
+
+
+class Delivery(Owned):
+    """A message to one recipient, as the consumer has written it for the gateway that sends."""
+
+    __tablename__ = "deliveries"
+
+    message_type: Mapped[str]
+    message_id: Mapped[UUID] = mapped_column(index=True)
+    channel_id: Mapped[UUID] = mapped_column(ForeignKey(Channel.id))
+    template_id: Mapped[UUID] = mapped_column(ForeignKey(Template.id))
+    recipient: Mapped[str]
 
 
 class ScheduledMessage(Owned):

@@ -1,4 +1,4 @@
-"""What comes in and what goes out, checked field by field."""
+"""The bodies of requests and answers."""
 
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
@@ -40,16 +40,16 @@ Moment = Annotated[datetime, AfterValidator(check_moment)]
 
 
 class Incoming(BaseModel):
-    """A body; a field that is not known is a typing error of somebody."""
+    """The body of a request. Unknown fields are refused, as they may be typing errors."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Change(Incoming):
-    """The body of a PATCH: what it does not name stays as it is."""
+    """The body of a PATCH. Fields that it does not name stay as they are."""
 
     def changes(self) -> dict[str, Any]:
-        """Give what is to be changed; null clears what can be empty, and is nothing elsewhere."""
+        """Return the changes. null clears a field that can be empty; for others it is no change."""
         given = self.model_dump(exclude_unset=True)
         return {k: v for k, v in given.items() if v is not None or k in self.can_be_empty()}
 
@@ -59,7 +59,7 @@ class Change(Incoming):
 
 
 class Outgoing(BaseModel):
-    """What an account has."""
+    """An entity of an account, in answers."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -70,7 +70,7 @@ class Outgoing(BaseModel):
 
 
 class Page(BaseModel, Generic[Item]):
-    """A part of a list, the newest first, and how long the whole is."""
+    """A part of a list, the newest first, and the length of the whole list."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -108,7 +108,7 @@ class ContactGroupOut(NewContactGroup, Outgoing):
 
 
 class NewMessage(Incoming):
-    """A message goes out by a channel; its text is a template's, or becomes one."""
+    """A message has a channel, and a template or a text, which becomes a template."""
 
     channel_id: UUID
     template_id: UUID | None = None
@@ -143,6 +143,14 @@ class GroupMessageOut(Outgoing):
     contact_group_ids: list[UUID]
     total_recipients: int
     scheduled_at: datetime | None
+
+
+class DeliveryOut(Outgoing):
+    message_type: str
+    message_id: UUID
+    channel_id: UUID
+    template_id: UUID
+    recipient: str
 
 
 class NewScheduledMessage(NewMessage):

@@ -1,15 +1,14 @@
-"""What the environment says: where the database and the broker are, and how the worker works."""
+"""The settings of all processes, read from environment variables."""
 
 from datetime import timedelta
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
+from postroom import ConfigurationError
+from postroom.publishers.rabbitmq import RabbitMQPublisher
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
-
-from postroom import ConfigurationError
-from postroom.publishers.rabbitmq import RabbitMQPublisher
 
 Url = Annotated[str, Field(repr=False)]  # it may hold a password
 MaybeUrl = Annotated[str | None, Field(repr=False)]
@@ -19,7 +18,7 @@ Number = Annotated[int, Field(gt=0, le=10_000)]
 
 
 class Settings(BaseSettings):
-    """Each is read from the variable of its name: DATABASE_URL, RABBITMQ_URL, …
+    """One field for each environment variable: DATABASE_URL, RABBITMQ_URL, …
 
     Without any, the application is one process: a SQLite file, and a broker in memory.
     """
@@ -29,10 +28,18 @@ class Settings(BaseSettings):
     database_url: Url = "sqlite+aiosqlite:///messaging.db"
     rabbitmq_url: MaybeUrl = None
     rabbitmq_exchange: str = "messaging"
+    rabbitmq_queue_prefix: str = ""
+    rabbitmq_audit_queue: bool = False
     outbox_poll_interval: Seconds = 5
     outbox_batch_size: Number = 100
     outbox_max_retries: Number = 10
     outbox_cleanup_days: Days = 7
+    consumer_prefetch: Number = 5
+    consumer_max_attempts: Number = 5
+    metrics_enabled: bool = False
+    tracing_enabled: bool = False
+    otel_service_name: str = "messaging"
+    otel_traces_exporter: Literal["otlp", "console"] = "otlp"
 
     @field_validator("database_url")
     @classmethod

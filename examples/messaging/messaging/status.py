@@ -56,7 +56,7 @@ SCHEDULED_MESSAGE: Final[Mapping[Scheduled, frozenset[Scheduled]]] = MappingProx
 
 
 def check_transition(allowed: Mapping[Status, frozenset[Status]], old: Status, new: Status) -> None:
-    """Raise UnprocessableError, with what can be instead, unless the one may follow the other."""
+    """Raise UnprocessableError, with the possible values, if `new` may not follow `old`."""
     if new in allowed[old]:
         return
     possible = " or ".join(sorted(allowed[old]))

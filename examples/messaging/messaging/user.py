@@ -1,4 +1,4 @@
-"""Who asks: the user of a request, and the account that everything belongs to."""
+"""The user of a request, and the account that owns everything."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,12 +1,13 @@
-"""What delivers: `postroom worker messaging.worker:make_relay`, or the API itself."""
+"""The relay: `postroom worker messaging.worker:make_relay`, or inside the API without RabbitMQ."""
 
+from postroom import OutboxRelay, Publisher, RetrySchedule
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from messaging.broker import make_publisher
 from messaging.database import make_engine
 from messaging.models import outbox
 from messaging.settings import Settings
-from postroom import OutboxRelay, Publisher, RetrySchedule
+from messaging.telemetry import Telemetry
 
 
 def make_relay(
@@ -14,8 +15,9 @@ def make_relay(
     engine: AsyncEngine | None = None,
     publisher: Publisher | None = None,
 ) -> OutboxRelay:
-    """Make the relay; what it is not given, it makes by the environment's settings."""
-    settings = settings or Settings.load()
+    """Make the relay. What it is not given is made from the settings of the environment."""
+    if settings is None:
+        return _of_worker(Settings.load())
     return OutboxRelay(
         outbox,
         engine or make_engine(settings.database_url),
@@ -25,3 +27,10 @@ def make_relay(
         retry=RetrySchedule.tiers().ending_after(settings.outbox_max_retries),
         retention=settings.retention,
     )
+
+
+def _of_worker(settings: Settings) -> OutboxRelay:
+    """Make the relay of a process of its own, whose health port has the metrics."""
+    relay = make_relay(settings)
+    Telemetry(settings.model_copy(update={"metrics_enabled": False})).trace(relay)
+    return relay

@@ -2,10 +2,10 @@
 
 import asyncio
 
+import postroom.integrations.alembic  # noqa: F401  a clean check on SQLite
 from alembic import context
 from sqlalchemy import Connection
 
-import postroom.integrations.alembic  # noqa: F401  a clean check on SQLite
 from messaging.database import make_engine
 from messaging.models import Base
 from messaging.settings import Settings

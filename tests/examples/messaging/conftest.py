@@ -90,6 +90,7 @@ async def account_at(server: Server) -> AsyncIterator[Account]:
 def start_worker(
     commands: Commands, database_url: str, rabbitmq_url: str, **environment: str
 ) -> Command:
-    """Start a worker; unless it is told otherwise, only a wake-up has it look for records."""
+    """Start a worker; without other settings, only a wake-up has it look for records."""
     urls = {"DATABASE_URL": database_url, "RABBITMQ_URL": rabbitmq_url, "PYTHONPATH": PYTHONPATH}
-    return commands("worker", RELAY, **{"OUTBOX_POLL_INTERVAL": "600", **urls, **environment})
+    defaults = {"OUTBOX_POLL_INTERVAL": "600", "RABBITMQ_AUDIT_QUEUE": "true"}
+    return commands("worker", RELAY, **{**defaults, **urls, **environment})

@@ -7,6 +7,7 @@ from tests.support.migrated import alembic
 
 OURS = {
     *("channels", "templates", "contact_groups", "group_messages", "scheduled_messages"),
+    "deliveries",
     *("outbox_events", "outbox_events_leases", "outbox_events_workers"),
     *("outbox_events_blocked_keys", "outbox_events_attempts", "outbox_events_pauses"),
     *("outbox_events_audit", "outbox_events_inbox"),

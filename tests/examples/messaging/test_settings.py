@@ -9,7 +9,10 @@ from messaging.settings import Settings
 
 NAMES = (
     *("DATABASE_URL", "RABBITMQ_URL", "RABBITMQ_EXCHANGE"),
+    *("RABBITMQ_QUEUE_PREFIX", "RABBITMQ_AUDIT_QUEUE"),
     *("OUTBOX_POLL_INTERVAL", "OUTBOX_BATCH_SIZE", "OUTBOX_MAX_RETRIES", "OUTBOX_CLEANUP_DAYS"),
+    *("CONSUMER_PREFETCH", "CONSUMER_MAX_ATTEMPTS", "METRICS_ENABLED", "TRACING_ENABLED"),
+    *("OTEL_SERVICE_NAME", "OTEL_TRACES_EXPORTER"),
 )
 
 
@@ -26,10 +29,18 @@ def test_what_holds_where_nobody_says_otherwise() -> None:
         "database_url": "sqlite+aiosqlite:///messaging.db",
         "rabbitmq_url": None,
         "rabbitmq_exchange": "messaging",
+        "rabbitmq_queue_prefix": "",
+        "rabbitmq_audit_queue": False,
         "outbox_poll_interval": 5,
         "outbox_batch_size": 100,
         "outbox_max_retries": 10,
         "outbox_cleanup_days": 7,
+        "consumer_prefetch": 5,
+        "consumer_max_attempts": 5,
+        "metrics_enabled": False,
+        "tracing_enabled": False,
+        "otel_service_name": "messaging",
+        "otel_traces_exporter": "otlp",
     }
     assert settings.poll_interval == timedelta(seconds=5)
     assert settings.retention == timedelta(days=7)
@@ -37,19 +48,14 @@ def test_what_holds_where_nobody_says_otherwise() -> None:
 
 @pytest.mark.requirement("C13")
 def test_the_environment_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = ("postgresql://db/m", "amqp://mq1,mq2:5673/", "m", "0.5", "7", "3", "30")
-    for name, value in zip(NAMES, values, strict=True):
-        monkeypatch.setenv(name, value)
-    settings = Settings()
-    assert tuple(settings.model_dump().values()) == (
-        "postgresql://db/m",
-        "amqp://mq1,mq2:5673/",
-        "m",
-        0.5,
-        7,
-        3,
-        30,
+    values = (
+        *("postgresql://db/m", "amqp://mq1,mq2:5673/", "m", "blue.", True, 0.5, 7, 3, 30),
+        *(2, 9, True, True, "m-api", "console"),
     )
+    for name, value in zip(NAMES, values, strict=True):
+        monkeypatch.setenv(name, str(value))
+    settings = Settings()
+    assert tuple(settings.model_dump().values()) == values
     assert settings.poll_interval == timedelta(seconds=0.5)
     assert settings.retention == timedelta(days=30)
 
@@ -65,6 +71,10 @@ def test_the_environment_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None
         ("OUTBOX_BATCH_SIZE", "1.5"),
         ("OUTBOX_MAX_RETRIES", "0"),
         ("OUTBOX_CLEANUP_DAYS", "1e300"),
+        ("RABBITMQ_AUDIT_QUEUE", "perhaps"),
+        ("CONSUMER_PREFETCH", "0"),
+        ("CONSUMER_MAX_ATTEMPTS", "0"),
+        ("OTEL_TRACES_EXPORTER", "zipkin"),
     ],
 )
 def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:

@@ -31,16 +31,25 @@ async def test_with_nothing_installed_it_is_one_process_and_loses_nothing(
     async with account_at(second) as again:
         account = Account(again.client, account.id, account.user_id)
         assert (await account.get("/group-messages"))["total"] == len(sent)
-        assert await account.get("/health") == {"status": "ok", "reason": None}
+        relay = {"status": "ok", "reason": None}
+        assert await account.get("/health/ready") == {
+            "status": "ok",
+            "database": "ok",
+            "relay": relay,
+        }
         late = await account.group_message()
         await second.command.prints(f"group_message.created      {late['id']}  draft\n")
         assert await second.command.stop() == -signal.SIGTERM
     for message in sent:
-        line = f"group_message.queued       {message['id']}  queued\n"
-        assert line in first.command.out + second.command.out
+        for step in ("queued", "processing", "completed"):
+            line = f"group_message.{step:<12} {message['id']}  {step}\n"
+            assert line in first.command.out + second.command.out
     with closing(sqlite3.connect(commands.directory / "messaging.db")) as connection:
         query = "SELECT status, count(*) FROM outbox_events GROUP BY status"
-        assert connection.execute(query).fetchall() == [("published", 41)]
+        assert connection.execute(query).fetchall() == [("published", 81)]
+        query = "SELECT status, count(*) FROM group_messages GROUP BY status ORDER BY status"
+        assert connection.execute(query).fetchall() == [("completed", 20), ("draft", 1)]
+        assert connection.execute("SELECT count(*) FROM deliveries").fetchall() == [(40,)]
     assert "Traceback" not in first.command.err + second.command.err
 
 
@@ -83,9 +92,9 @@ async def test_a_consumer_without_a_broker_says_so_in_one_line(
     assert "hunter2" not in said
 
 
-async def test_a_consumer_without_a_queue_says_who_makes_it(
+async def test_the_audit_without_a_queue_says_how_to_make_it(
     commands: Commands, broker: Broker, rabbitmq_url: str
 ) -> None:
     broker.delete_queue("messaging_audit")
     command = commands.python(*AUDIT, RABBITMQ_URL=rabbitmq_url)
-    assert "start the worker first" in await command.error_line(1)
+    assert "start the worker with RABBITMQ_AUDIT_QUEUE=true" in await command.error_line(1)

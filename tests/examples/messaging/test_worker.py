@@ -1,10 +1,12 @@
 """The worker as its settings have it: what it declares, and when it gives up."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
 
+from tests.examples.messaging.account import SOON
 from tests.examples.messaging.conftest import FACTORY, account_at, start_worker
 from tests.examples.messaging.database import Database
 from tests.support.broker import Broker
@@ -16,6 +18,7 @@ from tests.support.waiting import eventually
 
 QUEUES = ("group_message_processing", "scheduled_message_processing", "messaging_audit")
 EAGER = {
+    "RABBITMQ_AUDIT_QUEUE": "true",
     "RABBITMQ_EXCHANGE": "news",
     "OUTBOX_POLL_INTERVAL": "0.2",
     "OUTBOX_BATCH_SIZE": "7",
@@ -23,11 +26,46 @@ EAGER = {
 }
 
 
+GROUP_MESSAGE_EVENTS = (*("created", "queued", "processing", "completed", "failed", "cancelled"),)
+
+
 @pytest.fixture
 def empty_vhost_url() -> Iterator[str]:
     name = f"postroom_test_messaging_{uuid4().hex[:12]}"
     with temporary_vhost(service_url("POSTROOM_TEST_RABBITMQ_URL"), name) as url:
         yield url
+
+
+@pytest.mark.requirement("C12")
+async def test_without_the_audit_queue_every_event_is_delivered(
+    commands: Commands, own_database_url: str, own_database: Database, empty_vhost_url: str
+) -> None:
+    worker = start_worker(commands, own_database_url, empty_vhost_url, RABBITMQ_AUDIT_QUEUE="false")
+    server = serve(commands, FACTORY, DATABASE_URL=own_database_url, RABBITMQ_URL=empty_vhost_url)
+    await worker.says("delivers from table")
+    broker = Broker(empty_vhost_url)
+    assert not broker.exists(queue="messaging_audit")
+    async with account_at(server) as account:
+        for steps in (["cancelled"], ["queued", "processing", "failed"]):
+            await account.group_message(*steps)
+        done = await account.group_message("queued", "processing", "completed")
+        message = await account.scheduled_message("paused", "pending")
+        later = (SOON + timedelta(days=1)).isoformat()
+        await account.patch(f"/scheduled-messages/{message['id']}", scheduled_at=later)
+        await account.patch(f"/scheduled-messages/{message['id']}", status="cancelled")
+    unpublished = "SELECT event_type FROM outbox_events WHERE status <> 'published'"
+    await eventually(lambda: not own_database.rows(unpublished))
+    arrived = {each.routing_key for each in broker.take("group_message_processing")}
+    arrived |= {each.routing_key for each in broker.take("scheduled_message_processing")}
+    broker.close()
+    assert own_database.events(done["id"])[-1] == "completed"
+    assert arrived == {
+        *(f"group_message.{each}" for each in GROUP_MESSAGE_EVENTS),
+        *(
+            f"scheduled_message.{each}"
+            for each in ("created", "updated", "paused", "resumed", "cancelled")
+        ),
+    }
 
 
 @pytest.mark.requirement("C10")

@@ -1,1 +1,1 @@
-"""What can be done with each kind of thing; they know of the bus, and of no outbox or broker."""
+"""The use cases. They emit events to the bus, and use neither the outbox nor the broker."""

@@ -1,4 +1,4 @@
-"""Create, get, list and update, for whatever an account has."""
+"""Create, get, list and update, for everything that an account has."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Entity = TypeVar("Entity", bound=Owned)
 
 @dataclass(frozen=True, slots=True)
 class Listed(Generic[Entity]):
-    """A part of a list, and how long the whole is."""
+    """A part of a list, and the length of the whole list."""
 
     items: Sequence[Entity]
     total: int
@@ -41,7 +41,7 @@ class CRUDController(Generic[Entity]):
         return entity
 
     async def get(self, entity_id: UUID, *, for_update: bool = False) -> Entity:
-        """Give the one with this id; `for_update` has others wait until this request is done."""
+        """Return the entity with this id; `for_update` locks it until the transaction ends."""
         query = select(self.model).where(self.model.id == entity_id, self._owned)
         if for_update:
             query = query.with_for_update()
@@ -51,7 +51,7 @@ class CRUDController(Generic[Entity]):
         return entity
 
     async def list(self, *where: ColumnElement[bool], limit: int, offset: int) -> Listed[Entity]:
-        """Give some of them, the newest first, and how many there are."""
+        """Return a part of the list, the newest first, and its total length."""
         query = select(self.model).where(self._owned, *where)
         newest = query.order_by(self.model.created_at.desc(), self.model.id)
         items = (await self.db.scalars(newest.limit(limit).offset(offset))).all()
@@ -65,7 +65,7 @@ class CRUDController(Generic[Entity]):
         return entity
 
     async def named(self, field: str, *ids: UUID) -> Sequence[Entity]:
-        """Give those that a field of the body names; UnprocessableError if one is not there."""
+        """Return those that a field of the body names. Raises UnprocessableError."""
         query = select(self.model).where(self.model.id.in_(ids), self._owned)
         found = (await self.db.scalars(query)).all()
         missing = sorted(str(each) for each in set(ids) - {entity.id for entity in found})

@@ -5,10 +5,11 @@ from uuid import UUID
 
 from messaging.controllers.messages import MessageController
 from messaging.errors import UnprocessableError
-from messaging.models import GroupMessage
+from messaging.models import GroupMessage, now
 from messaging.schedule import in_utc
 from messaging.schemas import GroupMessageChange, GroupMessageOut, NewGroupMessage
-from messaging.status import GROUP_MESSAGE, GroupMessageStatus, check_transition
+from messaging.status import GROUP_MESSAGE, check_transition
+from messaging.status import GroupMessageStatus as Status
 
 CREATED: Final = (
     *("channel_id", "template_id", "status", "contact_group_ids", "total_recipients"),
@@ -35,7 +36,7 @@ class GroupMessageController(MessageController[GroupMessage]):
     async def update(self, message_id: UUID, data: GroupMessageChange) -> GroupMessage:
         message = await self.get(message_id, for_update=True)
         previous, changes = message.status, data.changes()
-        if changes.keys() - {"status"} and previous != GroupMessageStatus.DRAFT:
+        if changes.keys() - {"status"} and previous != Status.DRAFT:
             raise UnprocessableError(
                 "status", f"a message that is {previous} is not edited any more"
             )
@@ -51,8 +52,26 @@ class GroupMessageController(MessageController[GroupMessage]):
             self.emit(status, message, "status", previous_status=previous.value)
         return message
 
+    async def send_or_plan(self, message_id: UUID) -> None:
+        """Send a message that was queued, or have it sent at its time if that is to come."""
+        message = await self.get(message_id, for_update=True)
+        if message.scheduled_at is None or message.scheduled_at <= now():
+            await self.send(message_id)
+        elif message.status == Status.QUEUED:
+            self.emit_due(message, message.scheduled_at)
+
+    async def send(self, message_id: UUID) -> None:
+        """Send a message, unless it was cancelled or sent in the meantime."""
+        message = await self.get(message_id, for_update=True)
+        if message.status != Status.QUEUED:
+            return
+        await self.update(message_id, GroupMessageChange(status=Status.PROCESSING))
+        groups = [UUID(each) for each in message.contact_group_ids]
+        await self.write_deliveries(message, await self.recipients(groups))
+        await self.update(message_id, GroupMessageChange(status=Status.COMPLETED))
+
     async def _recipients(self, group_ids: list[UUID]) -> dict[str, Any]:
         return {
             "contact_group_ids": [str(each) for each in group_ids],
-            "total_recipients": await self.count_recipients(group_ids),
+            "total_recipients": len(await self.recipients(group_ids)),
         }

@@ -1,7 +1,7 @@
 """Scheduled messages: created, paused, resumed, cancelled, or moved to another time."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
@@ -21,6 +21,8 @@ from messaging.status import (
 )
 
 Status: TypeAlias = ScheduledMessageStatus
+STEP: Final = timedelta(seconds=1)
+"""The smallest distance of two times of a schedule."""
 SCHEDULE: Final = (
     *("scheduled_at", "timezone", "is_recurring", "recurrence_rule", "recurrence_end_at"),
 )
@@ -42,7 +44,7 @@ class ScheduledMessageController(MessageController[ScheduledMessage]):
         plan.check_start(moment)
         plan.check()
         await self.check_channel(data.channel_id)
-        await self.count_recipients(data.contact_group_ids)
+        await self.recipients(data.contact_group_ids)
         message = await self.insert(
             channel_id=data.channel_id,
             template_id=await self.template_of(data),
@@ -68,6 +70,33 @@ class ScheduledMessageController(MessageController[ScheduledMessage]):
         self._tell(message, previous, changed)
         return message
 
+    async def plan(self, message_id: UUID) -> None:
+        """Have a message triggered at its next time."""
+        message = await self.get(message_id, for_update=True)
+        if message.next_trigger_at is not None:
+            self.emit_due(message, message.next_trigger_at)
+
+    async def trigger(self, message_id: UUID, due_at: datetime) -> None:
+        """Send a message that is due, and plan its next time or complete it.
+
+        Nothing happens if it was sent, moved, paused or cancelled in the meantime.
+        """
+        message = await self.get(message_id, for_update=True)
+        if message.status != Status.PENDING or message.next_trigger_at != due_at:
+            return
+        await self.write_deliveries(message, await self._addresses(message))
+        # Our clock may be behind the database's, which `due_at` was compared with.
+        later = _schedule(message).next_trigger(max(now(), due_at + STEP))
+        status = Status.COMPLETED if later is None else Status.PENDING
+        await self.change(message, {"status": status, "next_trigger_at": later})
+        if later is not None:
+            self.emit_due(message, later)
+
+    async def _addresses(self, message: ScheduledMessage) -> list[str]:
+        if message.recipient is not None:
+            return [message.recipient]
+        return await self.recipients([UUID(each) for each in message.contact_group_ids])
+
     def _tell(
         self, message: ScheduledMessage, previous: Status, changed: Mapping[str, Any]
     ) -> None:
@@ -84,13 +113,18 @@ class ScheduledMessageController(MessageController[ScheduledMessage]):
                 self.emit("resumed", message, *fields, previous_status=previous.value)
 
 
+def _schedule(message: ScheduledMessage, **changed: Any) -> Schedule:
+    """Return the schedule of a message, with some changes."""
+    return Schedule(**{name: changed.get(name, getattr(message, name)) for name in SCHEDULE})
+
+
 def _plan(message: ScheduledMessage, changed: Mapping[str, Any], status: Status) -> datetime | None:
-    """Check the schedule that a message is to have, and give when it is due next."""
+    """Check the schedule that a message is to have; return when it is due next."""
     if changed and message.status not in (Status.PENDING, Status.PAUSED, Status.FAILED):
         raise UnprocessableError(
             "status", f"a message that is {message.status} is not moved any more"
         )
-    plan, moment = Schedule(**{n: changed.get(n, getattr(message, n)) for n in SCHEDULE}), now()
+    plan, moment = _schedule(message, **changed), now()
     if "scheduled_at" in changed:
         plan.check_start(moment)
     if changed:

@@ -2,7 +2,6 @@
 
 import sqlalchemy as sa
 from alembic import op
-
 from postroom.integrations.alembic import drop_outbox, upgrade_outbox
 
 revision = "0001"
@@ -11,7 +10,7 @@ branch_labels = None
 depends_on = None
 
 CATALOGUE = ("channels", "templates", "contact_groups")
-MESSAGES = ("group_messages", "scheduled_messages")  # they refer to the others
+MESSAGES = ("group_messages", "scheduled_messages", "deliveries")  # they refer to the others
 
 
 def upgrade() -> None:
@@ -40,7 +39,15 @@ def upgrade() -> None:
         sa.Column("recurrence_end_at", sa.DateTime(timezone=True)),
         sa.Column("next_trigger_at", sa.DateTime(timezone=True)),
     )
-    upgrade_outbox("outbox_events")
+    _create(
+        "deliveries",
+        *_references("channel_id", "template_id"),
+        _text("message_type"),
+        sa.Column("message_id", sa.Uuid, nullable=False),
+        _text("recipient"),
+    )
+    op.create_index("ix_deliveries_message_id", "deliveries", ["message_id"])
+    upgrade_outbox("outbox_events")  # with the inbox of the consumer
 
 
 def downgrade() -> None:

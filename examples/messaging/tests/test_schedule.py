@@ -6,10 +6,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plans import MOMENTS, VIENNA, at, plan
 
 from messaging.errors import UnprocessableError
 from messaging.schedule import Schedule, check_moment, check_timezone
-from tests.examples.messaging.plans import MOMENTS, VIENNA, at, plan
 
 ZONES = st.sampled_from([VIENNA, "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"])
 RULES = st.sampled_from(
