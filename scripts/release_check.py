@@ -20,6 +20,8 @@ from tempfile import TemporaryDirectory
 from scripts.copies import APPLICATIONS, Environment, run, run_copy
 from tests.docs.pages import TYPED_ALONG
 from tests.docs.typed_along import Reader
+from tests.support.rabbitmq import temporary_vhost
+from tests.support.services import service_url
 
 ROOT = Path(__file__).parents[1]
 DIST, SBOM = ROOT / "dist", ROOT / "sbom"
@@ -106,7 +108,10 @@ def check_page(wheel: Path, page: Path) -> None:
             here = re.sub(r"'postroom(\[.*?\])?'", rf"'{wheel}\1'", words)
             run("sh", "-c", f"{environment.python} -m {here}", folder=folder)
 
-        with Reader(folder / "work", environment.programs, install=install) as reader:
+        with (
+            temporary_vhost(service_url("POSTROOM_TEST_RABBITMQ_URL"), "release_check") as url,
+            Reader.of_broker(url, folder / "work", environment.programs, install) as reader,
+        ):
             reader.follow(page)
 
 

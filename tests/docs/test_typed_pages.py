@@ -5,22 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from postroom.publishers.rabbitmq.amqp.address import parse
 from tests.docs.pages import TYPED_ALONG, name
 from tests.docs.typed_along import Reader, matches
-
-BROKER = "amqp://guest:guest@localhost:5672/"
-"""What the pages name: RabbitMQ as it comes."""
 
 
 @pytest.mark.parametrize("page", TYPED_ALONG, ids=name)
 def test_a_page_works_as_printed(page: Path, tmp_path: Path, rabbitmq_url: str) -> None:
-    with Reader(
-        tmp_path,
-        Path(sys.executable).parent,
-        variables={"RABBITMQ_URL": rabbitmq_url, "PYTHONWARNINGS": "error"},
-        names={BROKER: rabbitmq_url, "at localhost:5672/": f"at {parse(rabbitmq_url)[0]}"},
-    ) as one:
+    with Reader.of_broker(rabbitmq_url, tmp_path, Path(sys.executable).parent) as one:
         assert one.follow(page) > 2
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from postroom.publishers.rabbitmq.amqp.address import parse
 from tests.docs.pages import Command
 from tests.support.waiting import PATIENCE, eventually
 
@@ -24,6 +25,8 @@ NAMED = re.compile(r"# (\w+\.py)\n")
 PROMPT = re.compile(r"^\$ ", re.MULTILINE)
 CONTINUED = re.compile(r"\s*\\\n\s*")
 NOTE = re.compile(r"\s+# .*$")
+BROKER = "amqp://guest:guest@localhost:5672/"
+"""What the pages name: RabbitMQ as it comes."""
 NOT_HERE = ("make ", "docker ", "cd ", "git ", "python -m venv", ". .venv")
 """What a reader does once, and other tests do."""
 READING = ("postroom list", "postroom status", "postroom why")
@@ -73,6 +76,19 @@ class Reader:
     install: Callable[[str], object] = str
     """Does what `pip install …` says."""
     staying: list["subprocess.Popen[str]"] = field(default_factory=list)
+
+    @classmethod
+    def of_broker(
+        cls, url: str, folder: Path, programs: Path, install: Callable[[str], object] = str
+    ) -> Self:
+        """Have a reader use this vhost where a page names RabbitMQ as it comes."""
+        return cls(
+            folder,
+            programs,
+            variables={"RABBITMQ_URL": url, "PYTHONWARNINGS": "error"},
+            names={BROKER: url, "at localhost:5672/": f"at {parse(url)[0]}"},
+            install=install,
+        )
 
     def follow(self, page: Path) -> int:
         """Do all that a page says; return how many commands printed what it shows."""
