@@ -43,7 +43,7 @@ async def relay(body: dict[str, Any]) -> dict[str, Any]:
 
 
 async def deliver(task: Task) -> None:
-    workers = task.settings["max_workers"]
+    workers = task.settings.get("max_workers", 1)
     engine = create_async_engine(
         task.database.replace("postgresql:", "postgresql+asyncpg:"), pool_size=workers + 4
     )
