@@ -16,11 +16,10 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.compare.compared import ALL, POSTROOM, Compared
+from benchmarks.compare.compared import ALL, Compared
 from benchmarks.compare.faults import (
     Fault,
     Outcome,
-    Patience,
     killed,
     outage,
     refused,
@@ -28,8 +27,8 @@ from benchmarks.compare.faults import (
     unroutable,
 )
 from benchmarks.compare.report import Row, markdown, write
-from benchmarks.compare.stage import stage
-from benchmarks.contender import PEERS_PYTHON, ROOT
+from benchmarks.compare.stage import Settings, stage
+from benchmarks.contender import ROOT
 from benchmarks.measure import bench_vhost
 
 DOCUMENTED = ROOT / "docs" / "explanation" / "comparison.json"
@@ -46,47 +45,49 @@ TITLES = {
     "refused": "first of each key refused",
     "two-workers": "two workers",
 }
+NORMAL = Settings()
 MORE_FOR_TWO = 10
 """Two workers get ten times as many events, so that both have some of each key."""
 
 
-def title(fault: str, patience: Patience) -> str:
+def title(fault: str, settings: Settings) -> str:
     """How the table calls a fault."""
-    seconds = patience.outage
+    seconds = settings.outage
     length = f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"
     return TITLES.get(fault, f"outage of {length}")
 
 
 async def play(
-    fault: str, compared: Compared, broker: str, options: argparse.Namespace, logs: Path
+    fault: str, compared: Compared, broker: str, settings: Settings, logs: Path
 ) -> Outcome:
     """Play a fault with a contender."""
-    events = options.events * (MORE_FOR_TWO if fault == "two-workers" else 1)
     if fault == "two-workers":
+        settings = replace(settings, events=settings.events * MORE_FOR_TWO)
         compared = replace(compared, queue="")  # a task hands its event on: it has run
     log = logs / f"{fault}-{compared.application}.log"
-    async with stage(compared, broker, log, (events, options.keys)) as played:
-        return await FAULTS[fault](played, options.patience)
+    async with stage(compared, broker, log, settings) as played:
+        return await FAULTS[fault](played)
 
 
-async def compare(options: argparse.Namespace, chosen: Sequence[Compared]) -> list[Row]:
-    """Play the chosen faults, each with all contenders at once."""
+async def compare(
+    faults: Sequence[str], chosen: Sequence[Compared], settings: Settings
+) -> list[Row]:
+    """Play faults, each with all contenders at once."""
     logs = Path(tempfile.mkdtemp(prefix="compare-"))
     print(f"What the contenders log: {logs}", file=sys.stderr)
     rows: list[Row] = []
     async with AsyncExitStack() as vhosts:
         brokers = [await _vhost(vhosts) for _ in chosen]
-        for fault in options.only or FAULTS:
+        for fault in faults:
             start = time.monotonic()
             print(f"{fault} ... ", end="", file=sys.stderr, flush=True)
-            pairs = zip(chosen, brokers, strict=True)
             async with asyncio.TaskGroup() as group:
                 played = {
-                    each.name: group.create_task(play(fault, each, broker, options, logs))
-                    for each, broker in pairs
+                    each.name: group.create_task(play(fault, each, broker, settings, logs))
+                    for each, broker in zip(chosen, brokers, strict=True)
                 }
             outcomes = {name: task.result() for name, task in played.items()}
-            rows.append(Row(title(fault, options.patience), command(fault, options), outcomes))
+            rows.append(Row(title(fault, settings), command(fault, settings), outcomes))
             print(f"{time.monotonic() - start:.0f} s", file=sys.stderr)
     return rows
 
@@ -97,47 +98,48 @@ async def _vhost(vhosts: AsyncExitStack) -> str:
     return await asyncio.to_thread(made.__enter__)
 
 
-def command(fault: str, options: argparse.Namespace) -> str:
+def command(fault: str, settings: Settings) -> str:
     """The command that plays a fault again."""
     words = ["--only", fault]
     if fault == "outage":
-        words += ["--outage", f"{options.patience.outage:g}"]
-        words += ["--after-outage", f"{options.patience.after_outage:g}"]
+        words += ["--outage", f"{settings.outage:g}"]
+        words += ["--after-outage", f"{settings.after_outage:g}"]
     return f'make compare ARGS="{shlex.join(words)}"'
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__)
     names = [each.name for each in ALL]
-    parser.add_argument("--only", nargs="+", choices=FAULTS, metavar="FAULT")
-    parser.add_argument("--with", nargs="+", choices=names, dest="names", metavar="NAME")
-    parser.add_argument("--events", type=int, default=100)
-    parser.add_argument("--keys", type=int, default=10)
-    parser.add_argument("--outage", type=float, default=180.0, help="seconds")
-    parser.add_argument("--after-outage", type=float, default=120.0, help="seconds to wait")
-    parser.add_argument("--full-for", type=float, default=0.4, help="seconds")
-    parser.add_argument("--wait", type=float, default=45.0, help="seconds to wait after others")
+    parser.add_argument("--only", nargs="+", choices=FAULTS, metavar="FAULT", default=[*FAULTS])
+    parser.add_argument("--with", nargs="+", choices=names, dest="names", default=names)
+    parser.add_argument("--events", type=int, default=NORMAL.events)
+    parser.add_argument("--keys", type=int, default=NORMAL.keys)
+    parser.add_argument("--outage", type=float, default=NORMAL.outage, help="seconds")
+    parser.add_argument("--full-for", type=float, default=NORMAL.full_for, help="seconds")
+    parser.add_argument("--after-outage", type=float, default=NORMAL.after_outage)
     parser.add_argument("--output", type=Path, help="instead of docs/explanation/comparison.json")
-    options = parser.parse_args()
-    options.patience = Patience(
-        outage=options.outage,
-        full_for=options.full_for,
-        after_outage=options.after_outage,
-        otherwise=options.wait,
-    )
-    return options
+    return parser.parse_args()
 
 
 def main() -> None:
     options = arguments()
-    chosen = [each for each in ALL if not options.names or each.name in options.names]
-    if not PEERS_PYTHON.exists() and chosen != [POSTROOM]:
-        sys.exit("The other contenders are not installed: `make bench-peers` does it.")
-    rows = asyncio.run(compare(options, chosen))
-    partial = options.names or (options.events, options.keys, options.full_for) != (100, 10, 0.4)
-    folder = Path(tempfile.gettempdir())
-    output = options.output or (folder / "comparison.json" if partial else DOCUMENTED)
-    print(markdown(write(output, rows, options.events, options.keys)))
+    chosen = [each for each in ALL if each.name in options.names]
+    if missing := [each.name for each in chosen if not Path(each.python).exists()]:
+        sys.exit(f"Not installed: {', '.join(missing)}. `make bench-peers` installs them.")
+    settings = Settings(
+        events=options.events,
+        keys=options.keys,
+        outage=options.outage,
+        full_for=options.full_for,
+        after_outage=options.after_outage,
+    )
+    rows = asyncio.run(compare(options.only, chosen, settings))
+    varied = replace(settings, outage=NORMAL.outage, after_outage=NORMAL.after_outage) != NORMAL
+    elsewhere = Path(tempfile.mkdtemp(prefix="compared-")) / "comparison.json"
+    documented = elsewhere if varied or len(chosen) < len(ALL) else DOCUMENTED
+    output = options.output or documented
+    print(markdown(write(output, rows, settings)))
+    print(f"written: {output}")
 
 
 if __name__ == "__main__":

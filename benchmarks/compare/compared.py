@@ -44,7 +44,10 @@ POSTROOM = Compared(
     python=sys.executable,
 )
 AFTER_COMMIT = Compared(
-    name="publish after commit", packages=("aio-pika",), application="aio_pika_application"
+    name="publish after commit",
+    packages=("aio-pika",),
+    application="aio_pika_application",
+    python=sys.executable,
 )
 CELERY = Compared(
     name="Celery + on_commit",

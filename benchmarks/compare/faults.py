@@ -18,20 +18,6 @@ REFUSED_WITHIN = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """Seconds of an outage, and those that the harness waits for what has not arrived.
-
-    `full_for` are those from the first refusal until the queue is emptied. Contenders that retry
-    do so after about 1 s: with less, later events come while the first one of their key waits.
-    """
-
-    outage: float
-    full_for: float
-    after_outage: float
-    otherwise: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What arrived: different events, repeats, whether in order, seconds after the fault's end."""
 
@@ -52,73 +38,75 @@ class Outcome:
         return asdict(self)
 
 
-async def killed(stage: Stage, patience: Patience) -> Outcome:
+async def killed(stage: Stage) -> Outcome:
     """The application is killed right after the COMMIT; it and its worker are started again."""
     await stage.consumer.consume(await stage.consumer.bind())
     application = await stage.application()
-    await application.tell(f"die 0 {stage.events}")
+    await application.tell(f"die 0 {stage.settings.events}")
     status = await application.ended()
     assert status == -signal.SIGKILL, f"{stage.compared.name} ended with {status}"
     start = time.monotonic()
     await stage.application()
     await stage.worker()
-    return await outcome(stage, patience.otherwise, start)
+    return await outcome(stage, stage.settings.otherwise, start)
 
 
-async def unroutable(stage: Stage, patience: Patience) -> Outcome:
+async def unroutable(stage: Stage) -> Outcome:
     """Nobody has bound a queue when events are published; a queue is bound 5 s later."""
     await stage.worker()
-    await commit(await stage.application(), 0, stage.events)
+    await commit(await stage.application(), 0, stage.settings.events)
     await asyncio.sleep(BOUND_LATER)
     start = time.monotonic()
     await stage.consumer.consume(await stage.consumer.bind())
-    return await outcome(stage, patience.otherwise, start)
+    return await outcome(stage, stage.settings.otherwise, start)
 
 
-async def refused(stage: Stage, patience: Patience) -> Outcome:
+async def refused(stage: Stage) -> Outcome:
     """The queue is full when the first event of each key comes, and emptied before the others."""
     queue = await stage.consumer.bind(full=True)
     await stage.worker()
     application = await stage.application(bounded=True)
-    await commit(application, 0, stage.keys)
+    await commit(application, 0, stage.settings.keys)
     await happens(stage.gate.refusal.is_set, within=REFUSED_WITHIN)
-    await asyncio.sleep(patience.full_for)
+    await asyncio.sleep(stage.settings.full_for)
     await queue.purge()
     start = time.monotonic()
     await stage.consumer.consume(queue)
-    await commit(application, stage.keys, stage.events - stage.keys)
-    return await outcome(stage, patience.otherwise, start)
+    await commit(application, stage.settings.keys, stage.settings.events - stage.settings.keys)
+    return await outcome(stage, stage.settings.otherwise, start)
 
 
-async def outage(stage: Stage, patience: Patience) -> Outcome:
+async def outage(stage: Stage) -> Outcome:
     """The broker cannot be reached; all events are committed meanwhile."""
     await stage.consumer.consume(await stage.consumer.bind())
     await stage.worker()
     application = await stage.application()
     await stage.gate.shut()
-    end = time.monotonic() + patience.outage
-    await commit(application, 0, stage.events, within=patience.outage)
+    end = time.monotonic() + stage.settings.outage
+    await commit(application, 0, stage.settings.events, within=stage.settings.outage)
     await asyncio.sleep(end - time.monotonic())
     await stage.gate.open()
-    return await outcome(stage, patience.after_outage, time.monotonic())
+    return await outcome(stage, stage.settings.after_outage, time.monotonic())
 
 
-async def two_workers(stage: Stage, patience: Patience) -> Outcome:
+async def two_workers(stage: Stage) -> Outcome:
     """Two workers deliver what one application has committed; without workers, two applications
     commit events of the same keys in turn."""
     await stage.consumer.consume(await stage.consumer.bind())
     first = await stage.application()
     if stage.compared.worker:
-        await commit(first, 0, stage.events)
+        await commit(first, 0, stage.settings.events)
         start = time.monotonic()
         await stage.workers_at_once(2)
     else:
         start = time.monotonic()
-        await take_turns([first, await stage.application()], stage.events, stage.keys)
-    return await outcome(stage, patience.otherwise, start)
+        await take_turns(
+            [first, await stage.application()], stage.settings.events, stage.settings.keys
+        )
+    return await outcome(stage, stage.settings.otherwise, start)
 
 
-Fault = Callable[[Stage, Patience], Awaitable[Outcome]]
+Fault = Callable[[Stage], Awaitable[Outcome]]
 
 
 async def commit(application: Any, first: int, count: int, *, within: float = 60.0) -> None:
@@ -135,7 +123,7 @@ async def take_turns(applications: Sequence[Any], events: int, keys: int) -> Non
 
 async def outcome(stage: Stage, within: float, start: float) -> Outcome:
     """Wait for what is to arrive, and tell what did."""
-    await stage.consumer.wait_for(stage.events, within)
+    await stage.consumer.wait_for(stage.settings.events, within)
     taken, last_at = stage.consumer.taken, stage.consumer.last_at
     try:
         check_order(taken)
@@ -144,7 +132,7 @@ async def outcome(stage: Stage, within: float, start: float) -> Outcome:
         in_order = False
     return Outcome(
         delivered=len(set(taken)),
-        of=stage.events,
+        of=stage.settings.events,
         repeated=len(taken) - len(set(taken)),
         in_order=in_order,
         seconds=round(max(last_at - start, 0.0), 1) if taken else None,

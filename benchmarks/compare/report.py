@@ -6,13 +6,14 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.compare.compared import ALL, pinned_versions
 from benchmarks.compare.faults import Outcome
+from benchmarks.compare.stage import Settings
 from postroom import __version__
 
 
@@ -25,10 +26,11 @@ class Row:
     outcomes: Mapping[str, Outcome]
 
 
-def write(path: Path, rows: Sequence[Row], events: int, keys: int) -> dict[str, Any]:
+def write(path: Path, rows: Sequence[Row], settings: Settings) -> dict[str, Any]:
     """Write the rows to a file, in place of those with the same titles; give all of it."""
     content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"faults": {}}
-    content |= {"machine": machine(), "versions": versions(), "events": events, "keys": keys}
+    content |= {"machine": machine(), "versions": versions()}
+    content |= {"events": settings.events, "keys": settings.keys}
     for row in rows:
         content["faults"][row.title] = {
             "date": time.strftime("%Y-%m-%d"),
@@ -57,13 +59,22 @@ def versions() -> dict[str, str]:
 
 
 def markdown(content: Mapping[str, Any]) -> str:
-    """The table: a contender in each line, a fault in each column."""
+    """The table of what arrived: a contender in each line, a fault in each column."""
+    return _table(content, str)
+
+
+def recovery(content: Mapping[str, Any]) -> str:
+    """The table of how many seconds after a fault the last event arrived."""
+    return _table(content, lambda each: "" if each.seconds is None else f"{each.seconds:g}")
+
+
+def _table(content: Mapping[str, Any], cell: Callable[[Outcome], str]) -> str:
     faults = content["faults"]
     names = [each.name for each in ALL if any(each.name in f["outcomes"] for f in faults.values())]
     lines = [["", *faults], ["---"] * (len(faults) + 1)]
     for name in names:
         outcomes = [fault["outcomes"].get(name) for fault in faults.values()]
-        lines.append([name, *(str(Outcome(**each)) if each else "" for each in outcomes)])
+        lines.append([name, *(cell(Outcome(**each)) if each else "" for each in outcomes)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

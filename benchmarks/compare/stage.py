@@ -1,7 +1,7 @@
 """What a fault is played on: one contender with a database, a vhost and processes of its own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +17,30 @@ from benchmarks.measure import bench_database
 from benchmarks.worker import Services, Worker, create_table, running
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How many events there are, of how many keys; the rest are seconds.
+
+    - `outage`: that the broker cannot be reached
+    - `full_for`: from the first refusal until the queue is emptied. Contenders that retry do so
+      after about 1 s: with less, later events come while the first one of their key waits
+    - `after_outage`, `otherwise`: to wait for what has not arrived
+    """
+
+    events: int = 100
+    keys: int = 10
+    outage: float = 180.0
+    full_for: float = 0.4
+    after_outage: float = 120.0
+    otherwise: float = 45.0
+
+
 @dataclass(kw_only=True)
 class Stage:
     """A contender, its services and the consumer of its events."""
 
     compared: Compared
-    events: int
-    keys: int
+    settings: Settings
     database: str
     gate: Gate
     consumer: Consumer
@@ -32,7 +49,7 @@ class Stage:
 
     async def application(self, *, bounded: bool = False) -> Worker:
         """Start the application, and wait until it takes orders."""
-        settings = {"keys": self.keys, "bound": LIMIT if bounded else 0}
+        settings = {"keys": self.settings.keys, "bound": LIMIT if bounded else 0}
         return await self._begin(await self._start(self.compared.application, settings))
 
     async def worker(self) -> None:
@@ -65,9 +82,9 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    compared: Compared, broker: str, log: Path, size: Sequence[int]
+    compared: Compared, broker: str, log: Path, settings: Settings
 ) -> AsyncIterator[Stage]:
-    """Set the stage for one fault; `size` is the number of events and of keys."""
+    """Set the stage for one fault."""
     made = bench_database()
     database = (await asyncio.to_thread(made.__enter__)).replace("+asyncpg", "")
     try:
@@ -81,8 +98,7 @@ async def stage(
         async with consumer(broker, queue) as receiver, gate_to(broker) as gate:
             set_up = Stage(
                 compared=compared,
-                events=size[0],
-                keys=size[1],
+                settings=settings,
                 database=database,
                 gate=gate,
                 consumer=receiver,
