@@ -104,6 +104,7 @@ def command(fault: str, settings: Settings) -> str:
     if fault == "outage":
         words += ["--outage", f"{settings.outage:g}"]
         words += ["--after-outage", f"{settings.after_outage:g}"]
+        words += ["--cold"] * settings.cold
     return f'make compare ARGS="{shlex.join(words)}"'
 
 
@@ -115,6 +116,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=NORMAL.events)
     parser.add_argument("--keys", type=int, default=NORMAL.keys)
     parser.add_argument("--outage", type=float, default=NORMAL.outage, help="seconds")
+    parser.add_argument("--cold", action="store_true", help="nothing delivered before the outage")
     parser.add_argument("--full-for", type=float, default=NORMAL.full_for, help="seconds")
     parser.add_argument("--after-outage", type=float, default=NORMAL.after_outage)
     parser.add_argument("--output", type=Path, help="instead of docs/explanation/comparison.json")
@@ -130,6 +132,7 @@ def main() -> None:
         events=options.events,
         keys=options.keys,
         outage=options.outage,
+        cold=options.cold,
         full_for=options.full_for,
         after_outage=options.after_outage,
     )

@@ -22,6 +22,7 @@ class Settings:
     """How many events there are, of how many keys; the rest are seconds.
 
     - `outage`: that the broker cannot be reached
+    - `cold`: nothing has been delivered before the outage
     - `full_for`: from the first refusal until the queue is emptied. Contenders that retry do so
       after about 1 s: with less, later events come while the first one of their key waits
     - `after_outage`, `otherwise`: to wait for what has not arrived
@@ -30,8 +31,9 @@ class Settings:
     events: int = 100
     keys: int = 10
     outage: float = 180.0
+    cold: bool = False
     full_for: float = 0.4
-    after_outage: float = 120.0
+    after_outage: float = 180.0
     otherwise: float = 45.0
 
 
