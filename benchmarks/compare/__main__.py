@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.compare.compared import ALL, Compared
+from benchmarks.compare.compared import ALL, VARIANTS, Compared
 from benchmarks.compare.faults import (
     Fault,
     Outcome,
@@ -87,7 +87,8 @@ async def compare(
                     for each, broker in zip(chosen, brokers, strict=True)
                 }
             outcomes = {name: task.result() for name, task in played.items()}
-            rows.append(Row(title(fault, settings), command(fault, settings), outcomes))
+            again = command(fault, chosen, settings)
+            rows.append(Row(title(fault, settings), again, outcomes))
             print(f"{time.monotonic() - start:.0f} s", file=sys.stderr)
     return rows
 
@@ -98,9 +99,13 @@ async def _vhost(vhosts: AsyncExitStack) -> str:
     return await asyncio.to_thread(made.__enter__)
 
 
-def command(fault: str, settings: Settings) -> str:
+def command(fault: str, chosen: Sequence[Compared], settings: Settings) -> str:
     """The command that plays a fault again."""
     words = ["--only", fault]
+    if tuple(chosen) != ALL:
+        words += ["--with", *(each.name for each in chosen)]
+    if settings.full_for != NORMAL.full_for:
+        words += ["--full-for", f"{settings.full_for:g}"]
     if fault == "outage":
         words += ["--outage", f"{settings.outage:g}"]
         words += ["--after-outage", f"{settings.after_outage:g}"]
@@ -110,9 +115,10 @@ def command(fault: str, settings: Settings) -> str:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__)
-    names = [each.name for each in ALL]
+    defaults = [each.name for each in ALL]
+    names = [*defaults, *(each.name for each in VARIANTS)]
     parser.add_argument("--only", nargs="+", choices=FAULTS, metavar="FAULT", default=[*FAULTS])
-    parser.add_argument("--with", nargs="+", choices=names, dest="names", default=names)
+    parser.add_argument("--with", nargs="+", choices=names, dest="names", default=defaults)
     parser.add_argument("--events", type=int, default=NORMAL.events)
     parser.add_argument("--keys", type=int, default=NORMAL.keys)
     parser.add_argument("--outage", type=float, default=NORMAL.outage, help="seconds")
@@ -123,9 +129,17 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def output_for(chosen: Sequence[Compared], settings: Settings) -> Path:
+    """The documented file, for outages of any length; a new one for what is varied otherwise."""
+    usual = replace(settings, outage=NORMAL.outage, after_outage=NORMAL.after_outage) == NORMAL
+    if usual and tuple(chosen) == ALL:
+        return DOCUMENTED
+    return Path(tempfile.mkdtemp(prefix="compared-")) / "comparison.json"
+
+
 def main() -> None:
     options = arguments()
-    chosen = [each for each in ALL if each.name in options.names]
+    chosen = [each for each in (*ALL, *VARIANTS) if each.name in options.names]
     if missing := [each.name for each in chosen if not Path(each.python).exists()]:
         sys.exit(f"Not installed: {', '.join(missing)}. `make bench-peers` installs them.")
     settings = Settings(
@@ -137,10 +151,7 @@ def main() -> None:
         after_outage=options.after_outage,
     )
     rows = asyncio.run(compare(options.only, chosen, settings))
-    varied = replace(settings, outage=NORMAL.outage, after_outage=NORMAL.after_outage) != NORMAL
-    elsewhere = Path(tempfile.mkdtemp(prefix="compared-")) / "comparison.json"
-    documented = elsewhere if varied or len(chosen) < len(ALL) else DOCUMENTED
-    output = options.output or documented
+    output = options.output or output_for(chosen, settings)
     print(markdown(write(output, rows, settings)))
     print(f"written: {output}")
 

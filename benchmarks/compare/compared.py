@@ -1,8 +1,10 @@
 """The contenders of the comparison: their programs and what pins their versions."""
 
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from benchmarks.contender import PEERS_PYTHON, Contender
 
@@ -11,13 +13,14 @@ PEERS_TXT = Path(__file__).parents[1] / "peers.txt"
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A contender with its default settings.
+    """A contender.
 
     - `packages`: what it is made of, as `peers.txt` names it
     - `application`, `worker`: modules of `benchmarks.contenders`; without a worker, the application
       publishes by itself
     - `creates`: the module that creates its tables, when it is called with "create"
     - `queue`: the queue that events arrive at; "" is the queue of the harness
+    - `settings`: of its worker, none by default
     """
 
     name: str
@@ -27,6 +30,7 @@ class Compared:
     creates: str = ""
     table: str = ""
     queue: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
     python: str = field(default_factory=lambda: str(PEERS_PYTHON))
 
     def program(self, module: str) -> Contender:
@@ -80,6 +84,13 @@ PGQUEUER = Compared(
     creates="pgqueuer_worker",
 )
 ALL = (AFTER_COMMIT, CELERY, PGQUEUER, FASTSTREAM_OUTBOX, TXOUTBOX, POSTROOM)
+"""With their default settings."""
+RETURNED = {"on_return_raises": True}
+VARIANTS = (
+    replace(FASTSTREAM_OUTBOX, name="faststream-outbox, on_return_raises", settings=RETURNED),
+    replace(TXOUTBOX, name="txoutbox, on_return_raises", settings=RETURNED),
+)
+"""Played only if they are named."""
 
 
 def pinned_versions() -> dict[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.compare.compared import ALL, pinned_versions
+from benchmarks.compare.compared import ALL, VARIANTS, pinned_versions
 from benchmarks.compare.faults import Outcome
 from benchmarks.compare.stage import Settings
 from postroom import __version__
@@ -70,7 +70,8 @@ def recovery(content: Mapping[str, Any]) -> str:
 
 def _table(content: Mapping[str, Any], cell: Callable[[Outcome], str]) -> str:
     faults = content["faults"]
-    names = [each.name for each in ALL if any(each.name in f["outcomes"] for f in faults.values())]
+    played = {name for fault in faults.values() for name in fault["outcomes"]}
+    names = [each.name for each in (*ALL, *VARIANTS) if each.name in played]
     lines = [["", *faults], ["---"] * (len(faults) + 1)]
     for name in names:
         outcomes = [fault["outcomes"].get(name) for fault in faults.values()]

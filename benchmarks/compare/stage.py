@@ -57,17 +57,20 @@ class Stage:
     async def worker(self) -> None:
         """Start a worker, if the contender has one, and wait until it is connected."""
         if self.has_relay:
-            await self._begin(await self._start(self.compared.worker, {}))
+            await self._begin(await self._start_worker())
 
     async def workers_at_once(self, count: int) -> None:
         """Start workers, and have all of them begin at the same moment."""
-        ready = [await self._start(self.compared.worker, {}) for _ in range(count)]
+        ready = [await self._start_worker() for _ in range(count)]
         await asyncio.gather(*(self._begin(each) for each in ready))
 
     @property
     def has_relay(self) -> bool:
         """Whether a process takes the events from a table to the queue."""
         return bool(self.compared.worker) and not self.compared.queue
+
+    async def _start_worker(self) -> Worker:
+        return await self._start(self.compared.worker, dict(self.compared.settings))
 
     async def _start(self, module: str, settings: dict[str, Any]) -> Worker:
         services = Services(database=self.database, broker=self.gate.url)
