@@ -61,3 +61,8 @@ def test_the_rates_are_those_of_the_performance_page(start: str) -> None:
     direct = medians.get("direct", medians.get("aio-pika", "no worker"))
     libraries = [medians[name] for name in ("postroom", "txoutbox", "faststream-outbox")]
     assert line_of(start)[1:] == [*libraries, direct]
+
+
+def test_the_page_names_the_command_of_each_run_that_was_varied() -> None:
+    for run in COMPARISON["also"]:
+        assert f"`{run['command']}` ({run['date']})" in PAGE
