@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test coverage test-versions chaos lint check format requirements services bench bench-quick bench-peers bench-telemetry bench-operators bench-console capture drain screenshots docs docs-serve release-check clean
+.PHONY: help demo test coverage test-versions chaos lint check format requirements services bench bench-quick bench-peers compare bench-telemetry bench-operators bench-console capture drain screenshots docs docs-serve release-check clean
 
 BIN := .venv/bin
 BASE := .venv/.base-installed
@@ -80,9 +80,12 @@ bench: $(DEV) services  ## Measure rates, latency and CPU time beside raw frames
 bench-quick: $(DEV) services  ## Run every benchmark with tiny sizes, to see that it works
 	@$(BIN)/python -m benchmarks --quick $(ARGS)
 
-bench-peers:  ## Install txoutbox and faststream-outbox into .venv-peers, for make bench
+bench-peers:  ## Install what postroom is compared with into .venv-peers, for make bench and make compare
 	@$(PYTHON) -m venv .venv-peers
 	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
+
+compare: $(DEV) services  ## Play faults with postroom and its peers: what is lost, what is out of order; some 10 minutes
+	@$(BIN)/python -m benchmarks.compare $(ARGS)
 
 capture: $(DEV) services  ## Measure what capturing an event costs a transaction
 	@$(BIN)/python -m benchmarks.capture $(ARGS)

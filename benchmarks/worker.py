@@ -3,12 +3,13 @@
 import asyncio
 import json
 import os
+import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from benchmarks.contender import ROOT, Contender
 from benchmarks.contenders.control import Task
@@ -34,14 +35,18 @@ class Worker:
 
     async def go(self) -> None:
         """Have it begin."""
+        await self.tell("go")
+
+    async def tell(self, words: str) -> None:
+        """Write a line to its input."""
         assert self._process.stdin is not None
-        self._process.stdin.write(b"go\n")
+        self._process.stdin.write(f"{words}\n".encode())
         await self._process.stdin.drain()
 
-    async def says(self, word: str) -> None:
+    async def says(self, word: str, *, within: float = PATIENCE) -> None:
         """Wait until it writes this word."""
         assert self._process.stdout is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(within):
             line = (await self._process.stdout.readline()).decode().strip()
         if line != word:
             raise RuntimeError(f"{self._name} ended, or wrote {line!r} instead of {word!r}")
@@ -53,9 +58,19 @@ class Worker:
         async with asyncio.timeout(PATIENCE):
             await self._process.wait()
 
+    async def ended(self) -> int:
+        """Wait for its end; give its exit status, negative for a signal."""
+        async with asyncio.timeout(PATIENCE):
+            return await self._process.wait()
+
     def kill(self) -> None:
         if self._process.returncode is None:
             self._process.kill()
+
+    def kill_all(self) -> None:
+        """Kill it and its children, of a process that was started in a group of its own."""
+        if self._process.returncode is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def cpu(self) -> float:
         """The seconds of CPU time that it has used, in user and system mode."""
@@ -76,6 +91,25 @@ async def started(
         worker.kill()
 
 
+@asynccontextmanager
+async def running(
+    contender: Contender, services: Services, settings: Mapping[str, Any], log: Path
+) -> AsyncIterator[Worker]:
+    """Start a process and wait until it is ready; kill it at the end.
+
+    What it writes to standard error goes to the end of a file.
+    """
+    with log.open("ab") as errors:
+        process = await _start(contender, services, settings, stderr=errors, alone=True)
+    worker = Worker(contender.name, process)
+    try:
+        await worker.says("ready")
+        yield worker
+    finally:
+        worker.kill_all()
+        await worker.ended()
+
+
 async def create_table(contender: Contender, services: Services) -> None:
     """Have a contender's own code create its table."""
     process = await _start(contender, services, contender.settings, "create")
@@ -84,12 +118,19 @@ async def create_table(contender: Contender, services: Services) -> None:
 
 
 async def _start(
-    contender: Contender, services: Services, settings: Mapping[str, Any], *words: str
+    contender: Contender,
+    services: Services,
+    settings: Mapping[str, Any],
+    *words: str,
+    stderr: IO[bytes] | None = None,
+    alone: bool = False,
 ) -> Process:
     task = Task(**asdict(services), table=contender.table, settings=dict(settings))
     module = f"benchmarks.contenders.{contender.module}"
     command = [contender.python, "-m", module, json.dumps(asdict(task)), *words]
-    return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, cwd=ROOT)
+    return await asyncio.create_subprocess_exec(
+        *command, stdin=PIPE, stdout=PIPE, stderr=stderr, cwd=ROOT, start_new_session=alone
+    )
 
 
 def process_cpu(pid: int) -> float:

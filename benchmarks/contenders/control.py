@@ -32,13 +32,13 @@ def read_task() -> Task:
 async def go() -> None:
     """Tell the harness that this process is ready, and wait for its "go"."""
     say("ready")
-    await _line()
+    await line()
 
 
 async def run_until_stopped() -> None:
     """Tell the harness that the contender waits for work, and wait for the end of the input."""
     say("running")
-    while await _line():
+    while await line():
         pass
 
 
@@ -46,5 +46,6 @@ def say(word: str) -> None:
     print(word, flush=True)
 
 
-async def _line() -> str:
+async def line() -> str:
+    """The next line of the input, empty at its end."""
     return await asyncio.to_thread(sys.stdin.readline)

@@ -3,6 +3,7 @@
 Settings: those of the harness, from its page on performance: `terminal_flush_batch_size=100` for
 few deletes, and more `max_workers` and `fetch_batch_size`, which let as many publishes wait for
 their confirms at once. Its wake-up by LISTEN/NOTIFY comes with asyncpg. It keeps no order.
+With `on_return_raises`, a setting of the channel, a message that no queue takes is an error.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import sys
 from typing import Any
 
 from faststream.rabbit import (  # type: ignore[import-not-found]
+    Channel,
     ExchangeType,
     RabbitBroker,
     RabbitExchange,
@@ -43,13 +45,14 @@ async def relay(body: dict[str, Any]) -> dict[str, Any]:
 
 
 async def deliver(task: Task) -> None:
-    workers = task.settings["max_workers"]
+    workers = task.settings.get("max_workers", 1)
+    channel = Channel(on_return_raises=task.settings.pop("on_return_raises", False))
     engine = create_async_engine(
         task.database.replace("postgresql:", "postgresql+asyncpg:"), pool_size=workers + 4
     )
     table = make_outbox_table(MetaData(), table_name=task.table)
     outbox = OutboxBroker(engine, outbox_table=table, logger=None)
-    rabbit = RabbitBroker(task.broker, logger=None)
+    rabbit = RabbitBroker(task.broker, logger=None, default_channel=channel)
     exchange = RabbitExchange(EXCHANGE, type=ExchangeType.TOPIC, durable=True, declare=False)
     publisher = rabbit.publisher(exchange=exchange, routing_key=ROUTING_KEY, persist=True)
 
