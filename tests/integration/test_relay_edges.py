@@ -680,6 +680,21 @@ class RefusesSome(Way):
         return await super().take(record)
 
 
+async def test_a_relay_that_joins_gets_its_share_although_the_first_one_has_claimed_everything(
+    sessions: Sessions, engine: AsyncEngine
+) -> None:
+    names = [str(number) for number in range(40)]
+    ways = Way(*names), Way()  # the first one's deliveries do not end
+    ways[0].max_in_flight = 1
+    first, second = (OutboxRelay(outbox, engine, way, poll_interval=LONG) for way in ways)
+    await save(sessions, *names)
+    async with running(first, ways[0]):
+        await eventually(lambda: len(ways[0].started) == 1)
+        async with running(second, ways[1]):
+            await eventually(lambda: len(ways[1].arrived) >= 10)
+            assert len(ways[0].started) == 1
+
+
 @pytest.mark.parametrize("level", ["SERIALIZABLE", "REPEATABLE READ"])
 async def test_two_relays_work_on_engines_with_a_stricter_isolation(
     engine: AsyncEngine, sessions: Sessions, postgres_url: str, level: Any

@@ -57,6 +57,7 @@ def test_missing_tables_are_named_with_the_database_and_the_remedy(
     place = f"database `{url.database}` at {url.host}:{url.port}"
     assert schema_drift(connection, tables) == [
         f"no table `{name}` in {place}. Create it with `alembic upgrade head`."
+        " Without Alembic: `postroom schema sql --apply --table nowhere`."
         for name in (table.name for table in tables)
     ]
 

@@ -164,7 +164,7 @@ async def test_settings_in_a_file_will_do_and_once_delivers_all_and_ends(
     assert all_delivered(await rows(engine))
     logged = [json.loads(line) for line in worker.err.splitlines()]
     assert all({"time", "level", "logger", "message"} <= each.keys() for each in logged)
-    assert "delivers what may leave now" in logged[0]["message"]
+    assert "delivers what is ready" in logged[0]["message"]
     assert "250" in logged[-1]["message"]
 
 

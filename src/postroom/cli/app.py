@@ -40,7 +40,9 @@ def options(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option("--version", is_eager=True, callback=run.print_version, help="Print it."),
+        typer.Option(
+            "--version", is_eager=True, callback=run.print_version, help="Print the version."
+        ),
     ] = False,
     read_only: Annotated[
         bool,

@@ -63,7 +63,7 @@ async def work(settings: WorkerSettings, *, once: bool, wait: bool) -> int:
     """
     if once and wait:
         raise CommandError(
-            "--once delivers what may leave now, --wait waits: leave one of them out."
+            "--once delivers what is ready and ends, --wait waits: leave one of them out."
         )
     signals = StopSignals()
     signals.listen()
@@ -135,7 +135,7 @@ def description(relay: OutboxRelay, *, once: bool) -> str:
     where = place_of(relay.outbox.tables.records, relay.engine)
     journey = f"from {where} to {_name(relay.publisher)}"
     if once:
-        return f"delivers what may leave now {journey}"
+        return f"delivers what is ready {journey}"
     how = f"polls every {settings.poll_interval.total_seconds():g} s"
     if settings.listen is not None:
         how += f", listens on {settings.listen}"

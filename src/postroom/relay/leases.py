@@ -11,6 +11,8 @@ MARGIN = 0.2
 """The part of a lease, at its end, in which nothing new is started."""
 LINGER = 5.0
 """Seconds for which a worker that is alone keeps its leases after the last record."""
+SURPLUS_SECONDS = 1.0
+"""Seconds to send what was claimed of a partition to release. The rest is left to others."""
 
 
 class HeldLeases:
@@ -20,6 +22,7 @@ class HeldLeases:
         self.by_partition: dict[int, Lease] = {}
         self.surplus: frozenset[int] = frozenset()
         """The partitions to release, because others are there to take them."""
+        self._surplus_since: dict[int, float] = {}
         self.lock = asyncio.Lock()
         """A poll and a heartbeat change the same rows: one at a time."""
         self._observers = observers or Observers()
@@ -48,11 +51,13 @@ class HeldLeases:
                 self._deadlines[partition] = until
         self._all_until = min(self._deadlines.values(), default=0.0)
 
-    def limit(self, share: int, use: Callable[[int], int]) -> None:
+    def limit(self, share: int, use: Callable[[int], int], *, now: float) -> None:
         """Choose what to release for others: the partitions that are least in use."""
         self._alone = share >= PARTITIONS
         surplus = len(self.by_partition) - share
         self.surplus = frozenset(sorted(self.by_partition, key=use)[: max(0, surplus)])
+        since = self._surplus_since
+        self._surplus_since = {each: since.get(each, now) for each in self.surplus}
 
     def served(self, now: float) -> None:
         """Note that there was something to claim."""
@@ -74,6 +79,15 @@ class HeldLeases:
         """Return whether the lease that a record was claimed under is held still."""
         lease = self.by_partition.get(record.partition)
         return lease is not None and lease.token == record.token
+
+    def leaves(self, record: HeldRecord, now: float) -> bool:
+        """Return whether a record that was not sent is left to another worker.
+
+        Its lease is lost; or its partition is to be released, and deliveries are so slow that what
+        was claimed of it would keep it from another worker for long.
+        """
+        since = self._surplus_since.get(record.partition, now)
+        return not self.holds(record) or now - since >= SURPLUS_SECONDS
 
     def usable(self, now: float) -> Mapping[int, int]:
         """Return the partitions whose records may be sent, with the tokens of their leases."""

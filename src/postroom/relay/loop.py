@@ -240,8 +240,8 @@ class Loop:
             )
             self.leases.polled(poll.leases, asked_at=now)
         self._asked = True
-        self.leases.limit(poll.share, lambda each: self.order.load(each).held)
-        self.order.drop_waiting(lambda each: not self.leases.holds(each))
+        self.leases.limit(poll.share, lambda each: self.order.load(each).held, now=now)
+        self.order.drop_waiting(lambda each: self.leases.leaves(each, now))
         self._apply(poll)
         self._poison.look_at(self.leases)
         if self._plan.look_into(self.leases.by_partition if take else ()):

@@ -74,16 +74,20 @@ def _log_refused(attempt: Attempt) -> None:
         reason = attempt.reason or "it was found at its limit"
         logger.critical(text, record, count, reason, extra=extra, exc_info=error)
     else:
-        text = "postroom: %s was refused (attempt %d), again in %s: %s"
-        arguments = record, count, attempt.delay, attempt.reason
+        text = "postroom: %s was refused (attempt %d), next try in %g s: %s"
+        arguments = record, count, _seconds(attempt), attempt.reason
         logger.error(text, *arguments, extra=extra, exc_info=error)
 
 
 def _log_postponed(attempt: Attempt) -> None:
-    text = "postroom: %s is postponed, again in %s: %s"
-    arguments = attempt.record.record, attempt.delay, attempt.reason
+    text = "postroom: %s is postponed, next try in %g s: %s"
+    arguments = attempt.record.record, _seconds(attempt), attempt.reason
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug(text, *arguments, extra=_fields(attempt))
+
+
+def _seconds(attempt: Attempt) -> float:
+    return round(attempt.delay.total_seconds(), 1)
 
 
 def _fields(attempt: Attempt) -> dict[str, Any]:

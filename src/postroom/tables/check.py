@@ -14,7 +14,7 @@ from sqlalchemy.schema import CreateIndex, CreateSchema, ExecutableDDLElement
 
 from postroom.errors import SchemaError
 from postroom.tables.ddl import add_column, can_be_added, create_table, indexes
-from postroom.tables.tables import OutboxTables
+from postroom.tables.tables import TABLE, OutboxTables
 
 AUTOGENERATE = "`alembic revision --autogenerate` writes the migration."
 
@@ -69,6 +69,7 @@ class _Comparison:
         self.place = _place(connection.engine.url)
         argument = f', schema="{self.schema}"' if self.schema else ""
         self.upgrade = f'`op.upgrade_outbox("{self.records.name}"{argument})` in a migration'
+        self.command = f"`{_command(self.records.name, self.schema)}`"
 
     def drift(self) -> Iterator[Drift]:
         """List every difference. PostgreSQL answers four queries, for all tables together."""
@@ -108,7 +109,8 @@ class _Comparison:
     def _missing_table(self, table: Table) -> Drift:
         text = f"no table `{self._name(table)}` in {self.place}."
         repair = tuple(create_table(table, self.dialect))
-        return Drift(f"{text} Create it with `alembic upgrade head`.", repair)
+        remedy = f"Create it with `alembic upgrade head`. Without Alembic: {self.command}."
+        return Drift(f"{text} {remedy}", repair)
 
     def _missing_column(self, column: Column[Any]) -> Drift:
         text = f"table `{self._name(column.table)}` has no column `{column.name}`."
@@ -164,6 +166,16 @@ class _Comparison:
                 f"table `{self._name(self.records)}` has no unique constraint on `id`: an event"
                 f" that is saved twice would be delivered twice. {AUTOGENERATE}"
             )
+
+
+def _command(table: str, schema: str | None) -> str:
+    """Return the command that creates the tables, with options for names that are not default."""
+    options = ["--apply"]
+    if table != TABLE:
+        options.append(f"--table {table}")
+    if schema is not None:
+        options.append(f"--schema {schema}")
+    return " ".join(["postroom schema sql", *options])
 
 
 def _place(url: URL) -> str:

@@ -88,7 +88,7 @@ def test_it_claims_nothing_from_partitions_that_it_may_not_rely_on() -> None:
     planner.plan.look_into([1, 3])
     assert planner.plan.partitions(100) == {1: 10}
     assert planner.plan.partitions(1000) == {}
-    planner.leases.limit(1, {1: 0, 2: 1}.__getitem__)
+    planner.leases.limit(1, {1: 0, 2: 1}.__getitem__, now=0)
     assert planner.plan.partitions(100) == {}
 
 
@@ -256,7 +256,7 @@ def test_there_is_something_to_deliver_while_records_are_held_or_partitions_have
 
 def test_partitions_with_records_are_kept_for_a_while() -> None:
     planner = Planner(1, 2)
-    planner.leases.limit(64, lambda _: 0)
+    planner.leases.limit(64, lambda _: 0, now=0)
     planner.claimed(partitions={1, 2})
     assert planner.leases.lingering(101) == set()
     planner.claimed(record(1), partitions={1, 2})

@@ -3,7 +3,7 @@
 import pytest
 
 from postroom.record import PARTITIONS
-from postroom.relay.leases import LINGER, MARGIN, HeldLeases
+from postroom.relay.leases import LINGER, MARGIN, SURPLUS_SECONDS, HeldLeases
 from postroom.store.base import Lease
 from tests.unit.relay.records import record
 
@@ -96,27 +96,49 @@ def test_a_heartbeat_that_was_sent_before_the_poll_does_not_shorten_a_lease(
 
 
 def test_the_surplus_is_what_is_least_in_use_and_is_not_claimed_from(leases: HeldLeases) -> None:
-    leases.limit(1, {1: 7, 2: 0, 3: 2}.__getitem__)
+    leases.limit(1, {1: 7, 2: 0, 3: 2}.__getitem__, now=100)
     assert leases.surplus == {2, 3}
     assert leases.claimable(100) == {1: 1}
     assert leases.covers(record(1, partition=2, token=5), 100)  # what is held may still be sent
 
 
+def test_records_of_the_surplus_are_left_to_others_after_a_second(leases: HeldLeases) -> None:
+    of_surplus, of_share = record(1, partition=3), record(2, partition=1)
+    use = {1: 7, 2: 5, 3: 0}.__getitem__
+    leases.limit(2, use, now=100)
+    assert not leases.leaves(of_surplus, 100)
+    leases.limit(2, use, now=100 + SURPLUS_SECONDS)
+    assert leases.leaves(of_surplus, 100 + SURPLUS_SECONDS)
+    assert not leases.leaves(of_share, 100 + SURPLUS_SECONDS)
+
+
+def test_the_second_begins_anew_when_a_partition_was_in_the_share_meanwhile(
+    leases: HeldLeases,
+) -> None:
+    for share, now in [(2, 100.0), (3, 100.5), (2, 101.0)]:
+        leases.limit(share, {1: 7, 2: 5, 3: 0}.__getitem__, now=now)
+    assert not leases.leaves(record(1, partition=3), 101.5)
+
+
+def test_records_of_a_lost_lease_are_left_to_others_at_once(leases: HeldLeases) -> None:
+    assert leases.leaves(record(1, partition=1, token=9), 100)
+
+
 @pytest.mark.parametrize("share", [3, 4, 64])
 def test_there_is_no_surplus_within_the_share(leases: HeldLeases, share: int) -> None:
-    leases.limit(share, lambda _: 0)
+    leases.limit(share, lambda _: 0, now=100)
     assert leases.surplus == frozenset()
 
 
 def test_the_surplus_comes_back_when_the_share_grows(leases: HeldLeases) -> None:
-    leases.limit(0, lambda _: 0)
+    leases.limit(0, lambda _: 0, now=100)
     assert leases.claimable(100) == {}
-    leases.limit(3, lambda _: 0)
+    leases.limit(3, lambda _: 0, now=100)
     assert set(leases.claimable(100)) == {1, 2, 3}
 
 
 def test_all_can_be_released(leases: HeldLeases) -> None:
-    leases.limit(1, lambda _: 0)
+    leases.limit(1, lambda _: 0, now=100)
     leases.polled([], asked_at=100)
     assert (len(leases.by_partition), leases.claimable(100), leases.surplus) == (0, {}, frozenset())
     assert not leases.covers(record(1), 100)
@@ -124,7 +146,7 @@ def test_all_can_be_released(leases: HeldLeases) -> None:
 
 
 def test_leases_are_kept_for_a_while_after_a_record(leases: HeldLeases) -> None:
-    leases.limit(PARTITIONS, lambda partition: partition)  # there is no other worker
+    leases.limit(PARTITIONS, lambda partition: partition, now=100)  # there is no other worker
     leases.served(now=100)
     leases.served(now=103)
 
@@ -136,6 +158,6 @@ def test_with_other_workers_nothing_lingers(leases: HeldLeases) -> None:
     leases.served(now=100)
     assert leases.lingering(now=101) == set()  # it does not know yet whether there are others
 
-    leases.limit(PARTITIONS // 2, lambda partition: partition)
+    leases.limit(PARTITIONS // 2, lambda partition: partition, now=100)
 
     assert leases.lingering(now=101) == set()

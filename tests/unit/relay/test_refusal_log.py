@@ -32,8 +32,8 @@ def lines(caplog: pytest.LogCaptureFixture, words: str) -> list[logging.LogRecor
     ("verdict", "level", "words"),
     [
         (Verdict.FAILED, logging.CRITICAL, ["gave up on order.placed", "(attempt 4)"]),
-        (Verdict.RETRY, logging.ERROR, ["was refused (attempt 4)", "again in 0:00:05"]),
-        (Verdict.POSTPONED, logging.DEBUG, ["is postponed", "again in 0:00:05"]),
+        (Verdict.RETRY, logging.ERROR, ["was refused (attempt 4)", "next try in 5 s"]),
+        (Verdict.POSTPONED, logging.DEBUG, ["is postponed", "next try in 5 s"]),
     ],
 )
 def test_the_level_of_a_log_line_follows_the_verdict(
