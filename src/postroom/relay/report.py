@@ -19,7 +19,8 @@ logger = logging.getLogger("postroom.relay")
 REPORT_EVERY = 10.0
 """Seconds between the reports of an idle worker.
 
-A busy one reports at every heartbeat; the next heartbeat reports the start and the end of an outage.
+A busy one reports at every heartbeat. The start and the end of an outage are reported at the next
+heartbeat.
 """
 
 
