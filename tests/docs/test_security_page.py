@@ -28,7 +28,7 @@ PAGE = (ROOT / "docs/operate/security.md").read_text()
 SQL = re.compile(r"^```sql\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PERMISSIONS = re.compile(r"^rabbitmqctl set_permissions -p shop (\w+) (.*)$", re.MULTILINE)
 PASSWORD = "a-password-of-a-role"
-DATABASE = 3
+DATABASE, BROKER = 3, 5
 
 
 class SecurityRecord(OutboxRecord):
@@ -196,7 +196,11 @@ def test_who_declares_the_topology_may_do_so_and_a_worker_may_not(
     with temporary_user(rabbitmq_url) as user:
         words = ("topology", "shop:topology", "--broker", user.url, "--apply")
         user.may(**permissions("shop_worker"))
-        assert run_postroom(*words).code != 0
+        refused = run_postroom(*words)
+        assert refused.code == BROKER
+        assert refused.err.endswith(
+            "Give the user the permission, with rabbitmqctl set_permissions.\n"
+        )
         user.may(**permissions("shop_topology"))
         declared = run_postroom(*words)
         assert declared.code == 0, declared.err
