@@ -107,6 +107,8 @@ def test_what_was_delivered_after_a_backup_is_delivered_again_after_its_restore(
         "postgresql://app:secret@db:5432/postgres": plain(database_url, "postgres"),
         "postgresql://app:secret@db:5432/shop": original,
         " shop_restored": f" {restored}",
+        "amqp://app:secret@mq:5672/shop": rabbitmq_url,
+        "RABBITMQ_EXCHANGE=shop": f"RABBITMQ_EXCHANGE={exchange}",
     }
     terminal = Terminal(tmp_path, urls, RABBITMQ_URL=rabbitmq_url, RABBITMQ_EXCHANGE=exchange)
     create_tables(original)

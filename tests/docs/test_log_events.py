@@ -48,6 +48,11 @@ def test_every_line_of_the_page_is_one_of_the_code_and_the_other_way_round() -> 
     assert {(logger, text) for logger, _, text in documented()} == logged
 
 
+def test_every_line_begins_with_the_name_of_the_library() -> None:
+    others = [text for _, _, text in documented() if not text.startswith("postroom: ")]
+    assert others == []
+
+
 @pytest.mark.parametrize("call", log_calls(), ids=lambda call: str(call.place))
 def test_a_line_has_the_level_that_the_page_says(call: LogCall) -> None:
     level = {"exception": "ERROR"}.get(call.level, call.level.upper())

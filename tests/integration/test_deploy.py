@@ -130,7 +130,7 @@ def test_nobody_is_killed_before_the_longest_stop_is_over() -> None:
     toml = (DEPLOY / "systemd/worker.toml.example").read_text()
     assert float(graces["OUTBOX_GRACE"]) == GRACE
     assert float(service["environment"]["OUTBOX_GRACE"]) == GRACE
-    assert f"grace = {GRACE:g}\n" in toml
+    assert f"\ngrace = {GRACE:g} # seconds\n" in toml
     assert pod["terminationGracePeriodSeconds"] > LONGEST_STOP
     assert float(service["stop_grace_period"].removesuffix("s")) > LONGEST_STOP
     assert float(unit()["TimeoutStopSec"][0]) > LONGEST_STOP

@@ -56,6 +56,9 @@ async def capture(outbox: Outbox, engine: AsyncEngine) -> None:
     async with async_sessionmaker(engine)() as session:
         await outbox.dispatcher(session).dispatch([event(1)])
         await session.commit()
+        # SQLAlchemy reads the positions of several rows back.
+        await outbox.dispatcher(session).dispatch([event(4), event(5)])
+        await session.commit()
     async with engine.begin() as connection:
         await outbox.save(connection, [event(2), event(3)])
 
@@ -74,6 +77,31 @@ async def test_a_role_that_may_nothing_is_told_what_to_grant(role: Clinic) -> No
     name = role.engine.url.username
     assert f"GRANT SELECT, UPDATE, DELETE ON outbox TO {name};" in deliver.remedy
     assert f"GRANT USAGE ON SEQUENCE public.outbox_position_seq TO {name};" in capture.remedy
+
+
+@pytest.mark.parametrize("work", ["save events", "operators' commands"])
+async def test_a_role_for_other_work_need_not_deliver(role: Clinic, work: str) -> None:
+    [finding] = await lacks(role, work)
+    await role.cure(finding)
+    [deliver] = await lacks(role, "do all that a worker does")
+    assert deliver.level == Level.NOTE
+
+
+async def test_a_role_that_reads_all_tables_need_not_deliver(clinic: Clinic, role: Clinic) -> None:
+    await clinic.run(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role.engine.url.username}")
+    [deliver] = await lacks(role, "do all that a worker does")
+    assert deliver.level == Level.NOTE
+
+
+async def test_a_role_of_a_worker_that_lacks_something_is_a_problem(
+    clinic: Clinic, role: Clinic
+) -> None:
+    for work in ("do all that a worker does", "operators' commands"):
+        [finding] = await lacks(role, work)
+        await role.cure(finding)
+    await clinic.run(f"REVOKE INSERT ON outbox_attempts FROM {role.engine.url.username}")
+    [deliver] = await lacks(role, "do all that a worker does")
+    assert deliver.level == Level.PROBLEM
 
 
 async def test_a_role_that_may_capture_captures(role: Clinic) -> None:
@@ -153,7 +181,7 @@ async def test_a_role_that_may_operate_operates(clinic: Clinic, role: Clinic) ->
     await Store(clinic.engine, clinic.outbox.tables).leases.report("web1:42:aa", {})
     assert await operations.drain("web1:42:aa")
     assert await operations.undrain("web1:42:aa")
-    assert await operations.replay([each.id for each in await delivered(inspector)]) == 2
+    assert await operations.replay([each.id for each in await delivered(inspector)]) == 4
     assert await operations.discard([failed.id]) == 1
     assert await operations.purge(older_than=timedelta()) == 0
     assert len(await inspector.audit()) == 7

@@ -17,6 +17,7 @@ from postroom.operations import Operations
 from postroom.testing import RecordingPublisher
 from tests.support.rows import all_delivered, rows, save, until
 from tests.support.shop import AccountClosed, AccountOpened, Base, outbox
+from tests.support.waiting import eventually
 
 TENANTS = ("tenant_a", "tenant b")
 """Schemas, the second with a name that has to be quoted."""
@@ -269,3 +270,30 @@ async def test_a_relay_delivers_whatever_the_engine_s_options_for_statements(
     relay = relay_on(plain.execution_options(**options), publisher)
     await relay.run_once()
     assert emails(publisher) == ["default"] * 3
+
+
+# -- connections
+
+
+async def test_a_relay_has_four_connections(make_engine: MakeEngine, engine: AsyncEngine) -> None:
+    """Those of the loop, the heartbeat, the clean-up and the listener; the clean-up keeps one."""
+    opened: list[object] = []
+    own, publisher = make_engine(), RecordingPublisher()
+    event.listen(own.sync_engine, "connect", lambda connection, _: opened.append(connection))
+    old = "INSERT INTO outbox_inbox VALUES ('message', 'mails', now() - interval '90 days')"
+    async with engine.begin() as connection:
+        await connection.execute(text(old))
+
+    async def is_busy() -> bool:
+        """Whether the heartbeat has reported, and the clean-up has deleted the receipt."""
+        reported = "SELECT 1 FROM outbox_workers WHERE reported_at IS NOT NULL"
+        query = f"SELECT EXISTS ({reported}) AND NOT EXISTS (SELECT 1 FROM outbox_inbox)"
+        async with engine.connect() as connection:
+            return bool((await connection.execute(text(query))).scalar_one())
+
+    relay = relay_on(own, publisher, lease=timedelta(seconds=2))
+    async with relay.running():
+        await save(engine, of("nobody"))
+        await until(engine, all_delivered)
+        await eventually(is_busy)
+        assert len(opened) == 4

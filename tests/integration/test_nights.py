@@ -138,7 +138,8 @@ async def test_a_consumer_s_queue_is_full_or_gone(
     # status names the route that waits, since when and why
     route = f"routing key `order.paid` of exchange `{exchange}`"
     await at_night.sees("status", route)
-    await at_night.types("status", code=UNHEALTHY)
+    status = await at_night.types("status", code=UNHEALTHY)
+    assert status.endswith("see      postroom blocked, postroom doctor\n")
     [waiting] = (await at_night.reads("status"))["waiting_routes"]
     assert waiting["route"] == route
     assert ("a queue is full" if problem == "full" else "no queue") in waiting["reason"]

@@ -4,9 +4,10 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
-from sqlalchemy import URL
+from sqlalchemy import URL, make_url
 
 from tests.support.in_process import InProcess
 from tests.support.services import missing
@@ -127,6 +128,22 @@ def test_apply_creates_what_is_missing_and_can_be_repeated(
     place.feed("DROP INDEX ix_outbox_held;")
     assert run_postroom("schema", "sql", "--apply", "--database", place.url).code == 0
     assert run_postroom("schema", "check", "--database", place.url).code == 0
+
+
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+def test_apply_by_a_role_that_may_not_create_tables(run_postroom: InProcess, place: Place) -> None:
+    role = f"role_{uuid4().hex[:12]}"
+    place.feed(
+        f"CREATE ROLE {role} LOGIN PASSWORD '{role}'; GRANT USAGE ON SCHEMA public TO {role};"
+    )
+    login = make_url(place.url).set(username=role, password=role)
+    url = login.render_as_string(hide_password=False)
+    try:
+        line = run_postroom("schema", "sql", "--apply", "--database", url).error_line(DATABASE)
+    finally:
+        place.feed(f"DROP OWNED BY {role}; DROP ROLE {role};")
+    assert "permission denied for schema public" in line
+    assert "GRANT CREATE ON SCHEMA" in line
 
 
 def test_apply_changes_nothing_if_something_is_left_to_decide(

@@ -250,7 +250,7 @@ def test_tables_that_the_user_may_not_use(
     line = worker.err.splitlines()[-1]
     assert line.startswith("postroom worker: cannot use database ")
     assert "permission denied" in line
-    assert "Grant the user SELECT" in line
+    assert "`postroom doctor` prints the GRANT statements" in line
     assert "Traceback" not in worker.err
 
 

@@ -73,6 +73,6 @@ def _type_of(event: Event) -> str:
 
 
 def _report(event: Event, failure: Failure) -> None:
-    message = "%s failed to handle %s, event %s"
+    message = "postroom: %s failed to handle %s, event %s"
     names = failure.call.name, _type_of(event), event.event_id
     log.error(message, *names, exc_info=traceable(failure.error))

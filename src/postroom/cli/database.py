@@ -80,7 +80,11 @@ def bad_database(error: BaseException, url: URL) -> CommandError:
     """Say that a database cannot be used, and where it was looked for."""
     remedy = "Check the URL, the user and the password."
     if _is_denied(error):
-        remedy = "Grant the user SELECT, INSERT, UPDATE and DELETE on the outbox tables."
+        remedy = "`postroom doctor` prints the GRANT statements that the user needs."
+        if "for schema" in error_text(error):
+            remedy = (
+                "Use a role that may create tables: GRANT CREATE ON SCHEMA … TO …, or the owner."
+            )
     return CommandError(
         f"cannot use {database_name(url)}: {error_text(error)}. {remedy}", Exit.DATABASE
     )

@@ -177,6 +177,8 @@ def _commands(overview: "Overview") -> Iterator[str]:
         yield "postroom failures"
     if overview.blocked_keys:
         yield "postroom blocked"
-    if len(overview.problems) > bool(overview.failed) + bool(overview.blocked_keys):
+    has_others = len(overview.problems) > bool(overview.failed) + bool(overview.blocked_keys)
+    if has_others:
         yield "postroom workers"
+    if has_others or overview.waiting_routes:
         yield "postroom doctor"

@@ -4,11 +4,16 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from postroom.doctor.finding import Finding, note, ok, problem
-from postroom.inspection.database.privileges import SEQUENCE, USAGE, Privileges
+from postroom.inspection.database.privileges import (
+    READ_POSITION,
+    SEQUENCE,
+    USAGE,
+    Privileges,
+)
 
 READ: Final = "SELECT"
-CAPTURE: Final = {"records": ("INSERT",), SEQUENCE: (USAGE,)}
-"""The position is taken from the sequence by the INSERT itself."""
+CAPTURE: Final = {"records": ("INSERT", READ_POSITION), SEQUENCE: (USAGE,)}
+"""The INSERT takes the position from the sequence. Of several rows, SQLAlchemy reads it back."""
 DELIVER: Final = {
     "records": (READ, "UPDATE", "DELETE"),
     "leases": (READ, "INSERT", "UPDATE"),
@@ -28,11 +33,12 @@ OPERATE: Final = {
     "audit": (READ, "INSERT", "UPDATE"),
     "inbox": (READ, "DELETE"),
 }
+LOOK: Final = dict.fromkeys(OPERATE, (READ,))
 Needs = Mapping[str, tuple[str, ...]]
 
 
 def judge_privileges(privileges: Privileges) -> Iterator[Finding]:
-    """Judge what the role may not do; a worker's role has to deliver, others need not."""
+    """Judge what the role may not do. A role for other work need not be able to deliver."""
     role = privileges.role
     if privileges.schema is not None:
         yield problem(
@@ -45,11 +51,19 @@ def judge_privileges(privileges: Privileges) -> Iterator[Finding]:
         for duty, needs in (("deliver", DELIVER), ("operate", OPERATE), ("capture", CAPTURE))
         if (grants := tuple(missing_grants(privileges, needs)))
     }
+    has_other_work = _has_other_work(privileges)
     for duty, grants in lacks.items():
-        finding = problem if duty == "deliver" else note
+        finding = problem if duty == "deliver" and not has_other_work else note
         yield finding(f"role {role} may not {WORK[duty]}", *grants)
     if not lacks:
         yield ok(f"role {role} may capture, deliver and operate")
+
+
+def _has_other_work(privileges: Privileges) -> bool:
+    """Return whether a role is an application's, an operator's or a reader's, and no worker's."""
+    if "UPDATE" in privileges.held.get("leases", ()):  # which only workers do
+        return False
+    return any(not any(missing_grants(privileges, work)) for work in (CAPTURE, OPERATE, LOOK))
 
 
 WORK: Final = {

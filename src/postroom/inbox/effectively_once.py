@@ -141,7 +141,7 @@ class HandlerReceipts:
                 await connection.run_sync(self._inbox.add, str(record.id), handler)
         except Exception as error:
             # The handler is done all the same. It is repeated only if the record is.
-            text = "cannot add the receipt of %s for %s"
+            text = "postroom: cannot add the receipt of %s for %s"
             log.warning(text, handler, record.id, exc_info=traceable(error))
 
     async def take_back(self, record: ClaimedRecord, handler: str) -> None:
@@ -153,7 +153,7 @@ class HandlerReceipts:
                     await connection.execute(statement)
                 return
             except Exception:
-                log.warning("cannot delete the receipt of %s for %s", handler, record.id)
+                log.warning("postroom: cannot delete the receipt of %s for %s", handler, record.id)
                 await asyncio.sleep(TAKE_BACK_PAUSE)
 
     def with_session(self, record: ClaimedRecord, handler: str, waiting: Waiting) -> SessionReceipt:

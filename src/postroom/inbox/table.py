@@ -14,7 +14,7 @@ def define_inbox(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("consumer", String(255), primary_key=True),
         moment_column("received_at"),
         schema=schema,
-        comment="postroom: messages received, and by whom",
+        comment="postroom: messages that a consumer or a handler has processed",
     )
     Index(f"ix_{name}_received_at", inbox.c.received_at)
     return inbox

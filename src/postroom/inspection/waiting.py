@@ -102,7 +102,8 @@ def described(record: RecordSummary, now: datetime) -> str:
         case RecordState.PAUSED:
             text = "paused"
         case _ if record.due_at is not None and record.error is not None:
-            text = f"refused{since}, next try in {duration(max(record.due_at, now) - now)}"
+            verdict = "refused" if record.retry_count else "postponed"
+            text = f"{verdict}{since}, next try in {duration(max(record.due_at, now) - now)}"
         case _ if record.due_at is not None:
             text = f"due in {duration(max(record.due_at, now) - now)}"
         case _:

@@ -116,13 +116,15 @@ async def _stop(relay: Relay, task: asyncio.Task[None]) -> None:
 
 def _report_end(task: asyncio.Task[None]) -> None:
     if not _report_failure(task):
-        log.critical("the relay has ended, and the application goes on: nothing is delivered")
+        log.critical(
+            "postroom: the relay has ended, and the application goes on: nothing is delivered"
+        )
 
 
 def _report_failure(task: asyncio.Task[None]) -> bool:
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        message = "the relay has failed, and delivers nothing: %s"
+        message = "postroom: the relay has failed, and delivers nothing: %s"
         log.critical(message, error_text(error), exc_info=traceable(error))
     return error is not None
 

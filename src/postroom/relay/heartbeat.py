@@ -21,7 +21,7 @@ async def beat(loop: Loop, store: Store) -> None:
     `store` has a connection of its own, so that a heartbeat waits for nothing else.
     """
     seconds, database = loop.settings.heartbeat, loop.database_breaker
-    within, reported_at = max(1.0, seconds), -inf
+    within, reported_at, reported_outage = max(1.0, seconds), -inf, False
     now, done = loop.clock.monotonic(), loop.tally.delivered
     delivered = deque([(now, done)])  # at the heartbeats of the last minute
     while True:
@@ -42,6 +42,7 @@ async def beat(loop: Loop, store: Store) -> None:
             delivered.append((asked_at, loop.tally.delivered))
             if delivered[1][0] <= asked_at - MINUTE:
                 delivered.popleft()
-            if tokens or asked_at - reported_at >= REPORT_EVERY:
+            outage = loop.publisher_breaker.outage is not None
+            if tokens or outage != reported_outage or asked_at - reported_at >= REPORT_EVERY:
                 await report(loop, store, delivered[-1][1] - delivered[0][1], within)
-                reported_at = asked_at
+                reported_at, reported_outage = asked_at, outage

@@ -17,7 +17,11 @@ from postroom.store.store import Store
 logger = logging.getLogger("postroom.relay")
 
 REPORT_EVERY = 10.0
-"""Seconds between the reports of an idle worker; a busy one reports at every heartbeat."""
+"""Seconds between the reports of an idle worker.
+
+A busy one reports at every heartbeat. The start and the end of an outage are reported at the next
+heartbeat.
+"""
 
 
 async def report(loop: Loop, store: Store, per_minute: int, within: float) -> None:

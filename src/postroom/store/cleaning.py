@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import text
 
 from postroom.database.database import Database, Run, as_rows, transaction
-from postroom.inbox.receipts import Receipts
 from postroom.record import PARTITIONS, Key, key_hash
 from postroom.store.base import Cleaned
 from postroom.store.blocked_keys import PARKED, BlockedKeys
@@ -16,6 +14,7 @@ from postroom.store.rows import key_of, keys_of
 
 INBOX_MEMORY: Final = timedelta(days=30)
 """How long inbox rows are kept at least: longer than a delivery can be repeated."""
+INBOX_BATCH: Final = 10_000
 
 
 class Cleaning:
@@ -24,7 +23,6 @@ class Cleaning:
     def __init__(self, database: Database, blocked_keys: BlockedKeys) -> None:
         self.database = database
         self._blocked_keys = blocked_keys
-        self._inbox = Receipts(database.tables.inbox)
         n, sql = database, database.sql
         # Whether no other worker is cleaning.
         self._try_lock = text(sql.try_lock)
@@ -44,6 +42,11 @@ class Cleaning:
             f"""DELETE FROM {n.workers} WHERE seen_until < {sql.after("-86400")}
             AND coalesce(reported_at, seen_until) < {sql.after("-86400")}"""
         )
+        # The oldest inbox rows, without those that another worker deletes at the same moment.
+        self._old_receipts = text(f"""DELETE FROM {n.inbox}
+            WHERE (message_id, consumer) IN (SELECT message_id, consumer FROM {n.inbox}
+                WHERE received_at < {old} ORDER BY received_at LIMIT :limit {sql.skip_locked})
+            RETURNING 1 AS deleted""")
 
         # Blocked keys whose blocking record is gone or settled, so that nobody would release them.
         self._stale_keys = text(f"""SELECT b.aggregate_type, b.aggregate_id FROM {n.blocked} b
@@ -94,10 +97,18 @@ class Cleaning:
         """
         cleaned = await self._delete_old(older_than, after, limit)
         if cleaned.last is None:
-            engine, memory = self.database.engine, max(older_than, INBOX_MEMORY)
-            begin = partial(self.database.sql.begin, engine, snapshot=False)
-            await self._inbox.clean(engine.dialect, memory, begin)
+            await self._delete_receipts(max(older_than, INBOX_MEMORY))
         return cleaned
+
+    async def _delete_receipts(self, older_than: timedelta) -> None:
+        """Delete inbox rows by age, each batch in a transaction of its own.
+
+        On the clean-up's own connection: `Receipts.clean` would open another one.
+        """
+        age, batch = -older_than.total_seconds(), INBOX_BATCH
+        while batch == INBOX_BATCH:
+            deleted = await self.database.fetch(self._old_receipts, age=age, limit=INBOX_BATCH)
+            batch = len(deleted)
 
     @transaction
     async def _delete_old(self, run: Run, older_than: timedelta, after: int, limit: int) -> Cleaned:

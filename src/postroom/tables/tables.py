@@ -101,7 +101,7 @@ def _records(metadata: MetaData, name: str, schema: str | None) -> Table:
         UniqueConstraint("id"),  # an event saved twice, after an ambiguous commit, is refused
         schema=schema,
         sqlite_autoincrement=True,
-        comment="postroom: events on their way",
+        comment="postroom: records, one for each event",
         **_storage(VACUUM_OFTEN),
     )
     # An index that changes gets a new name: the schema check compares names only.
@@ -132,7 +132,7 @@ def _leases(metadata: MetaData, name: str, schema: str | None) -> Table:
         # The worker that held the lease when it last ran out, until that worker shows up again.
         Column("lost_by", Text()),
         schema=schema,
-        comment="postroom: which worker serves which partition",
+        comment="postroom: which worker holds the lease of which partition",
         **_storage(ROOM_FOR_UPDATES),
     )
 
@@ -150,7 +150,7 @@ def _workers(metadata: MetaData, name: str, schema: str | None) -> Table:
         # An operator drains the worker: it takes no records until it is resumed.
         Column("draining", Boolean(), nullable=False, server_default=text("false")),
         schema=schema,
-        comment="postroom: who is there to share the work",
+        comment="postroom: running workers, and their last reports",
         **_storage(ROOM_FOR_UPDATES),
     )
 
@@ -165,7 +165,7 @@ def _blocked_keys(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("position", BigInteger(), nullable=False),
         moment_column("blocked_at"),
         schema=schema,
-        comment="postroom: keys whose records wait for one of them",
+        comment="postroom: keys whose later records wait for an earlier one",
         **_storage({**VACUUM_OFTEN, "fillfactor": 50}),  # few rows are updated at a time
     )
 
@@ -204,7 +204,7 @@ def _pauses(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("host", Text()),
         Column("reason", Text()),
         schema=schema,
-        comment="postroom: records that are not delivered until an operator resumes them",
+        comment="postroom: event types and keys that operators have paused",
     )
 
 
@@ -222,7 +222,7 @@ def _audit(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("details", json_document(), nullable=False, server_default=text("'{}'")),
         schema=schema,
         sqlite_autoincrement=True,
-        comment="postroom: what operators have changed",
+        comment="postroom: changes by operators",
     )
 
 

@@ -86,6 +86,17 @@ async def test_an_idle_worker_reports_at_once_and_every_ten_seconds(bench: Bench
     assert [at for at, _ in bench.store.reports] == [2, 12, 22]
 
 
+async def test_an_idle_worker_reports_an_outage_and_its_end_at_the_next_heartbeat(
+    bench: Bench,
+) -> None:
+    bench.store.leased, breaker = set(), bench.loop.publisher_breaker
+    bench.clock.at(5, lambda: breaker.trip("connection refused"))
+    bench.clock.at(9, breaker.reset)
+    await run(bench, 15)
+    outages = [(at, each["publisher_outage"] is not None) for at, each in bench.store.reports]
+    assert outages == [(2, False), (6, True), (10, False)]
+
+
 async def test_a_report_counts_the_deliveries_of_a_minute(bench: Bench) -> None:
     def deliver() -> None:
         bench.tally.delivered += 5

@@ -13,6 +13,8 @@ SEQUENCE: Final = "position"
 """What the sequence of the positions is called among the tables."""
 USAGE: Final = "USAGE"
 KINDS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
+READ_POSITION: Final = "SELECT (position)"
+"""A privilege on one column of the records."""
 ROLE: Final = text("""SELECT quote_ident(current_user) AS role,
         quote_ident(CAST(:schema AS text)) AS schema,
         coalesce((SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace
@@ -24,7 +26,8 @@ PRIVILEGES: Final = text(f"""SELECT tables.kind, {
     JOIN pg_class c ON c.oid = to_regclass(tables.name)""")
 SEQUENCES: Final = text("""SELECT sequence,
         has_sequence_privilege(sequence, 'USAGE') OR has_sequence_privilege(sequence, 'UPDATE')
-            AS may_use
+            AS may_use,
+        has_column_privilege(CAST(:table AS text), 'position', 'SELECT') AS may_read
     FROM (SELECT pg_get_serial_sequence(CAST(:table AS text), a.attname) AS sequence
         FROM pg_attribute a WHERE a.attrelid = to_regclass(CAST(:table AS text))
             AND a.attname = 'position' AND NOT a.attisdropped OFFSET 0) AS s
@@ -59,4 +62,5 @@ async def read_privileges(reader: Reader) -> Privileges:
         for row in await run(SEQUENCES, table=names["records"]):
             names[SEQUENCE] = row.sequence
             held[SEQUENCE] = frozenset([USAGE] if row.may_use else [])
+            held["records"] |= {READ_POSITION} if row.may_read else set()
     return Privileges(role=role.role, schema=None, names=names, held=held)

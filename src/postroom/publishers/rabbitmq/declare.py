@@ -22,7 +22,7 @@ async def declare(inquiry: Inquiry, topology: Topology) -> None:
 
     Raises ConfigurationError, which names everything that is there otherwise, and ClosedError.
     """
-    clashes = []
+    clashes, remedy = [], "Change the topology, or what is on the broker."
     for name in topology.foreign():
         if not await inquiry.exists(name):
             clashes.append(f"exchange `{name}` is not there, and the topology does not declare it")
@@ -36,12 +36,14 @@ async def declare(inquiry: Inquiry, topology: Topology) -> None:
                 raise ConfigurationError(f"{what} cannot be declared: {error.reason}") from error
             if error.code not in CLASHES:
                 raise
+            if error.code == ReplyCode.ACCESS_REFUSED:
+                remedy = "Give the user the permission, with rabbitmqctl set_permissions."
             clashes.append(f"{what}: {error.reason}")
     if clashes:
         raise ConfigurationError(
             f"RabbitMQ at {inquiry.connection.address} and the topology do not agree. "
             + "; ".join(clashes)
-            + ". Change the topology, or what is on the broker."
+            + f". {remedy}"
         )
 
 
