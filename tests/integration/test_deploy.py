@@ -38,7 +38,7 @@ PASSWORDS = {"POSTGRES_PASSWORD": "one", "RABBITMQ_PASSWORD": "two"}
 GRACE = WorkerSettings().grace
 LONGEST_STOP = GRACE + 3 * LEAVE_WITHIN + CLOSE_WITHIN
 """Seconds from SIGTERM to the end of a worker at most: what is in flight, then three steps."""
-CONNECTIONS = 6
+CONNECTIONS = 5
 """How many a worker opens to the database at most."""
 SETTINGS = {
     "DATABASE_URL",
