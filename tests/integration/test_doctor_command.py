@@ -112,11 +112,11 @@ HANDLERS = """
 from datetime import timedelta
 from sqlalchemy.ext.asyncio import create_async_engine
 from postroom import EventRegistry, HandlersPublisher, Outbox, OutboxRelay
-from sqlalchemy import MetaData
+from sqlalchemy import AsyncAdaptedQueuePool, MetaData
 
 events = EventRegistry()
 outbox = Outbox(MetaData(), events=events)
-engine = create_async_engine("sqlite+aiosqlite:///shop.db")
+engine = create_async_engine("sqlite+aiosqlite:///shop.db", poolclass=AsyncAdaptedQueuePool)
 relay = OutboxRelay(
     outbox, engine, HandlersPublisher(max_in_flight=50), lease=timedelta(seconds=2),
     retention=timedelta(),
