@@ -43,7 +43,7 @@ async def kill_one(engine: AsyncEngine, mailbox: Mailbox, fleet: Fleet) -> tuple
 
 
 @pytest.mark.requirement("C16", "E1", "E2")
-async def test_workers_that_are_killed_at_full_speed_lose_nothing_and_repeat_what_was_on_its_way(
+async def test_workers_that_are_killed_at_full_speed_lose_nothing_and_repeat_what_was_in_flight(
     engine: AsyncEngine, distant_mailbox: Mailbox, fleet: Fleet
 ) -> None:
     records: list[OutboxRecord] = []

@@ -125,7 +125,7 @@ async def test_a_relay_that_sleeps_ends_without_an_error(
 
 
 @pytest.mark.requirement("A15")
-async def test_a_process_told_to_end_settles_what_is_on_its_way_and_exits_with_0(
+async def test_sigterm_settles_what_is_in_flight_and_exits_with_0(
     engine: AsyncEngine, ledger: Ledger, fleet: Fleet
 ) -> None:
     await save(engine, records_of_keys(20, 20))

@@ -1,4 +1,4 @@
-"""How often an event is tried, and what the broker is told then."""
+"""The number of attempts for an event, and which acknowledgement each one ends with."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
