@@ -7,6 +7,7 @@ from typing import Any, Final
 from sqlalchemy import text
 
 from postroom.database.database import Database, Run, as_rows, transaction
+from postroom.inbox.receipts import BATCH
 from postroom.record import PARTITIONS, Key, key_hash
 from postroom.store.base import Cleaned
 from postroom.store.blocked_keys import PARKED, BlockedKeys
@@ -14,7 +15,6 @@ from postroom.store.rows import key_of, keys_of
 
 INBOX_MEMORY: Final = timedelta(days=30)
 """How long inbox rows are kept at least: longer than a delivery can be repeated."""
-INBOX_BATCH: Final = 10_000
 
 
 class Cleaning:
@@ -105,10 +105,9 @@ class Cleaning:
 
         On the clean-up's own connection: `Receipts.clean` would open another one.
         """
-        age, batch = -older_than.total_seconds(), INBOX_BATCH
-        while batch == INBOX_BATCH:
-            deleted = await self.database.fetch(self._old_receipts, age=age, limit=INBOX_BATCH)
-            batch = len(deleted)
+        age, batch = -older_than.total_seconds(), BATCH
+        while batch == BATCH:
+            batch = len(await self.database.fetch(self._old_receipts, age=age, limit=BATCH))
 
     @transaction
     async def _delete_old(self, run: Run, older_than: timedelta, after: int, limit: int) -> Cleaned:
