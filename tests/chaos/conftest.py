@@ -19,7 +19,7 @@ from tests.support.shop import outbox
 from tests.support.waiting import FULL
 
 collect_ignore = [] if FULL else ["test_broker_cluster.py"]
-"""Three brokers take long to start. tests/integration/test_rabbitmq_hosts.py is the short one."""
+"""Three brokers take long to start. tests/integration/rabbitmq/test_hosts.py is the short one."""
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.conformance.inspection.oddities import Oddities
 from tests.conformance.inspection.overviews import Overviews
 from tests.conformance.inspection.waits import WaitingKeys, Waits, Working
 from tests.conformance.inspection.window import Window
-from tests.conformance.store.desk import StoreHarness
+from tests.conformance.store.rig import StoreHarness
 
 
 class InspectionSuite(

@@ -17,7 +17,6 @@ import pytest_asyncio
 from tests.conformance.store.auditing import Auditing, Pauses
 from tests.conformance.store.claiming import Claiming
 from tests.conformance.store.cleaning import Cleaning
-from tests.conformance.store.desk import Desk, StoreHarness
 from tests.conformance.store.draining import Draining
 from tests.conformance.store.history import History
 from tests.conformance.store.leasing import Leasing
@@ -25,6 +24,7 @@ from tests.conformance.store.mending import Mending
 from tests.conformance.store.operating import Operating
 from tests.conformance.store.pausing import Pausing
 from tests.conformance.store.replaying import Purging, Replaying
+from tests.conformance.store.rig import StoreHarness, StoreRig
 from tests.conformance.store.rubbish import Rubbish
 from tests.conformance.store.settling import Settling
 from tests.conformance.store.waiting import Waiting
@@ -43,11 +43,11 @@ class StoreFixtures:
         raise NotImplementedError
 
     @pytest_asyncio.fixture(loop_scope="module")
-    async def desk(self, harness: StoreHarness) -> Desk:
-        """Open a desk at an outbox that is empty."""
-        desk = Desk(harness)
-        await desk.clear()
-        return desk
+    async def rig(self, harness: StoreHarness) -> StoreRig:
+        """Open a rig at an outbox that is empty."""
+        rig = StoreRig(harness)
+        await rig.clear()
+        return rig
 
 
 class OperationsSuite(

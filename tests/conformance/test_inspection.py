@@ -6,8 +6,8 @@ import pytest
 import pytest_asyncio
 
 from tests.conformance.inspection_suite import InspectionSuite
-from tests.conformance.store.desk import StoreHarness
 from tests.conformance.store.harnesses import postgres, sqlite
+from tests.conformance.store.rig import StoreHarness
 from tests.support.waiting import FULL
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postroom.store.base import HeldRecord, Settlement
-from tests.conformance.store.desk import (
+from tests.conformance.store.harnesses import postgres, sqlite
+from tests.conformance.store.rig import (
     LEASE,
     MINUTE,
     ZERO,
-    Desk,
     StoreHarness,
+    StoreRig,
     attempt,
     first_of_each_key,
     of_key,
     tokens_of,
 )
-from tests.conformance.store.harnesses import postgres, sqlite
 from tests.support.waiting import FULL
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
@@ -46,8 +46,8 @@ steps = st.one_of(
 class Story:
     """Two workers, an operator, and what they have done so far."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, rig: StoreRig) -> None:
+        self.rig = rig
         self.put_so_far: list[str] = []
         self.flights: list[tuple[str, HeldRecord]] = []
         self.done: set[str] = set()
@@ -56,22 +56,22 @@ class Story:
     async def play(self, plot: list[tuple[str, Any]]) -> None:
         for step, value in plot:
             await getattr(self, step)(value)
-            assert await self.desk.store.repair() == 0
+            assert await self.rig.store.repair() == 0
 
     # -- the application
 
     async def put(self, key: str) -> None:
         name = f"{key}{1 + len(of_key(self.put_so_far, key))}"
         self.put_so_far.append(name)
-        await self.desk.put(name, partition=KEYS.index(key) % 2)
+        await self.rig.put(name, partition=KEYS.index(key) % 2)
 
     # -- the workers
 
     async def claim(self, worker: str) -> None:
         mine = [record for name, record in self.flights if name == worker]
-        poll = await self.desk.poll(worker, busy={record.partition for record in mine})
+        poll = await self.rig.poll(worker, busy={record.partition for record in mine})
         held = [record.position for record in mine]
-        claim = await self.desk.store.claims.claim(tokens_of(poll), depth=3, held=held)
+        claim = await self.rig.store.claims.claim(tokens_of(poll), depth=3, held=held)
         keys = {record.key for record in mine}
         leaving = [each for each in first_of_each_key(claim.records) if each.key not in keys]
         self.flights += [(worker, record) for record in leaving]
@@ -82,59 +82,59 @@ class Story:
             self.arrived(record)
             # What a relay that has slept does not know, it takes for granted.
             record.blocks_key |= (record.partition, record.token) not in await self.leases()
-            await self.desk.store.settlements.settle(Settlement(delivered=[record]))
+            await self.rig.store.settlements.settle(Settlement(delivered=[record]))
 
     async def refuse(self, which: int) -> None:
         if record := self.land(which):
             delay = ZERO if which % 2 else MINUTE
-            await self.desk.store.settlements.settle(
+            await self.rig.store.settlements.settle(
                 Settlement(attempts=[attempt(record, delay=delay)])
             )
 
     async def fail(self, which: int) -> None:
         if record := self.land(which):
-            await self.desk.store.settlements.settle(
+            await self.rig.store.settlements.settle(
                 Settlement(attempts=[attempt(record, delay=None)])
             )
 
     async def let_go(self, which: int) -> None:
         if record := self.land(which):
             refused = [attempt(record, delay=None, holds=False)]
-            await self.desk.store.settlements.settle(Settlement(attempts=refused))
-            row = (await self.desk.rows()).get(record.record.event_type)
+            await self.rig.store.settlements.settle(Settlement(attempts=refused))
+            row = (await self.rig.rows()).get(record.record.event_type)
             if row is not None and row.status == "failed":
                 self.done.add(record.record.event_type)
 
     async def slow(self, which: int) -> None:
         if self.flights:
             record = self.flights[which % len(self.flights)][1]
-            await self.desk.store.settlements.settle(Settlement(slow=[record]))
+            await self.rig.store.settlements.settle(Settlement(slow=[record]))
             record.blocks_key = True
 
     async def expire(self, _: str) -> None:
-        self.desk.later(2 * LEASE)
+        self.rig.later(2 * LEASE)
 
     async def leave(self, worker: str) -> None:
         """End, and start again: what was on its way is broken off."""
         self.flights = [flight for flight in self.flights if flight[0] != worker]
-        await self.desk.store.leases.release(worker)
+        await self.rig.store.leases.release(worker)
 
     # -- the operator
 
     async def retry(self, which: int) -> None:
         if name := await self.some_failed(which):
-            await self.desk.operations.retry(await self.desk.ids(name))
+            await self.rig.operations.retry(await self.rig.ids(name))
 
     async def skip(self, which: int) -> None:
         if name := await self.some_failed(which):
-            await self.desk.operations.skip(await self.desk.ids(name))
+            await self.rig.operations.skip(await self.rig.ids(name))
             self.done.add(name)
 
     async def discard(self, which: int) -> None:
-        waiting = [row for row in (await self.desk.rows()).values() if row.status != "published"]
+        waiting = [row for row in (await self.rig.rows()).values() if row.status != "published"]
         if waiting:
             row = waiting[which % len(waiting)]
-            await self.desk.operations.discard([row.id])
+            await self.rig.operations.discard([row.id])
             self.done.add(row.event_type)
 
     # -- what has to hold
@@ -143,7 +143,7 @@ class Story:
         return self.flights.pop(which % len(self.flights))[1] if self.flights else None
 
     async def some_failed(self, which: int) -> str | None:
-        failed = [name for name, row in (await self.desk.rows()).items() if row.status == "failed"]
+        failed = [name for name, row in (await self.rig.rows()).items() if row.status == "failed"]
         return failed[which % len(failed)] if failed else None
 
     def arrived(self, record: HeldRecord) -> None:
@@ -160,25 +160,25 @@ class Story:
         assert max(Counter(record.key for record in sent).values(), default=0) <= 1
 
     async def leases(self) -> set[tuple[int, int]]:
-        found = await self.desk.sql("SELECT partition, token FROM suite_outbox_leases")
+        found = await self.rig.sql("SELECT partition, token FROM suite_outbox_leases")
         return {(row.partition, row.token) for row in found}
 
     async def end(self) -> None:
         """Everybody has died; somebody new comes, and the operator retries what has failed."""
-        self.desk.later(HOUR)
-        failed = [row.id for row in (await self.desk.rows()).values() if row.status == "failed"]
-        await self.desk.operations.retry(failed)
-        while batch := first_of_each_key((await self.desk.claim("zoe")).records):
+        self.rig.later(HOUR)
+        failed = [row.id for row in (await self.rig.rows()).values() if row.status == "failed"]
+        await self.rig.operations.retry(failed)
+        while batch := first_of_each_key((await self.rig.claim("zoe")).records):
             for record in batch:
                 self.arrived(record)
-            await self.desk.store.settlements.settle(Settlement(delivered=batch))
-        assert {row.status for row in (await self.desk.rows()).values()} <= {"published"}
-        assert await self.desk.gates() == {}
-        assert await self.desk.store.repair() == 0
+            await self.rig.store.settlements.settle(Settlement(delivered=batch))
+        assert {row.status for row in (await self.rig.rows()).values()} <= {"published"}
+        assert await self.rig.gates() == {}
+        assert await self.rig.store.repair() == 0
 
 
 class Stage:
-    """A desk, and the loop that it lives in."""
+    """A rig, and the loop that it lives in."""
 
     def __init__(self, runner: asyncio.Runner, harness: StoreHarness) -> None:
         self._runner = runner
@@ -188,9 +188,9 @@ class Stage:
         self._runner.run(self._play(plot))
 
     async def _play(self, plot: list[tuple[str, Any]]) -> None:
-        desk = Desk(self._harness)
-        await desk.clear()
-        story = Story(desk)
+        rig = StoreRig(self._harness)
+        await rig.clear()
+        story = Story(rig)
         await story.play([("put", key) for key in 2 * KEYS] + plot)
         await story.end()
 

@@ -7,8 +7,8 @@ import pytest_asyncio
 
 from tests.conformance.store.claiming import Claiming
 from tests.conformance.store.cleaning import Cleaning
-from tests.conformance.store.desk import StoreHarness
 from tests.conformance.store.harnesses import postgres, sqlite
+from tests.conformance.store.rig import StoreHarness
 from tests.conformance.store.rubbish import ON_POSTGRES, ON_SQLITE, Rubbish
 from tests.conformance.store_suite import OperationsSuite, StoreSuite
 

@@ -12,9 +12,9 @@ from sqlalchemy import URL, Engine, create_engine, make_url, text
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, sessionmaker
 
-from tests.support.clinic import Clinic, clinic_at
 from tests.support.command import Commands, commands_in
 from tests.support.commit_order import relaxed
+from tests.support.doctor_checks import Checks, checks_at
 from tests.support.in_process import InProcess, in_process
 from tests.support.postgres import temporary_database
 from tests.support.services import service_url
@@ -173,15 +173,15 @@ def doctor_database() -> Iterator[URL]:
 
 
 @pytest.fixture
-async def clinic(doctor_database: URL) -> AsyncIterator[Clinic]:
+async def checks(doctor_database: URL) -> AsyncIterator[Checks]:
     """The checks of `postroom doctor` on an outbox that was just created there."""
-    async with clinic_at(doctor_database.set(drivername="postgresql+asyncpg")) as clinic:
-        yield clinic
+    async with checks_at(doctor_database.set(drivername="postgresql+asyncpg")) as checks:
+        yield checks
 
 
 @pytest.fixture(params=["postgresql", "sqlite"] if FULL else ["sqlite"])
 def empty_shop(request: pytest.FixtureRequest, run_postroom: InProcess) -> Shop:
-    """An outbox without a record. (On PostgreSQL, test_canaries.py runs every command, too.)"""
+    """An outbox without a record. (On PostgreSQL, test_secrets.py runs every command, too.)"""
     is_sqlite = request.param == "sqlite"
     engine: Engine = request.getfixturevalue("sqlite_engine" if is_sqlite else "sync_engine")
     assert engine is not None

@@ -9,7 +9,7 @@ from postroom.doctor import Level
 from postroom.publishers.rabbitmq import RabbitMQPublisher
 from tests.chaos.broker import Broker
 from tests.chaos.mailbox import Mailbox
-from tests.support.clinic import Clinic
+from tests.support.doctor_checks import Checks
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
 
@@ -17,23 +17,23 @@ pytestmark = pytest.mark.requirement("E6")
 
 
 @pytest.fixture
-def clinic(engine: AsyncEngine) -> Clinic:
-    return Clinic(outbox, engine, engine)
+def checks(engine: AsyncEngine) -> Checks:
+    return Checks(outbox, engine, engine)
 
 
 async def test_a_broker_that_has_blocked_publishers_is_a_problem_until_its_alarm_ends(
-    clinic: Clinic, broker: Broker, mailbox: Mailbox
+    checks: Checks, broker: Broker, mailbox: Mailbox
 ) -> None:
     publisher = RabbitMQPublisher(broker.url, exchange="")
-    assert await clinic.is_fine("publisher connection", publisher=publisher)
+    assert await checks.is_fine("publisher connection", publisher=publisher)
     await asyncio.to_thread(broker.alarm, on=True)
 
     async def has_problem() -> bool:
-        found = await clinic.findings("publisher connection", publisher=publisher)
+        found = await checks.findings("publisher connection", publisher=publisher)
         return any(each.level == Level.PROBLEM for each in found)
 
     await eventually(has_problem)
-    finding = await clinic.problem("publisher connection", publisher=publisher)
+    finding = await checks.problem("publisher connection", publisher=publisher)
     assert finding.text.startswith("the broker has blocked publishers: ")
     await asyncio.to_thread(broker.alarm, on=False)
-    await eventually(lambda: clinic.is_fine("publisher connection", publisher=publisher))
+    await eventually(lambda: checks.is_fine("publisher connection", publisher=publisher))

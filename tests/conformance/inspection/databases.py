@@ -9,7 +9,7 @@ from sqlalchemy import text
 from postroom.errors import InspectionTimeoutError
 from postroom.inspection.reading import Reader
 from tests.conformance.inspection.window import Window
-from tests.conformance.store.desk import outbox
+from tests.conformance.store.rig import outbox
 
 
 class Databases:

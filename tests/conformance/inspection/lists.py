@@ -8,7 +8,7 @@ import pytest_asyncio
 from postroom.inspection import PENDING, RecordFilter, RecordState
 from postroom.record import Key
 from tests.conformance.inspection.window import Window
-from tests.conformance.store.desk import MINUTE, numbered
+from tests.conformance.store.rig import MINUTE, numbered
 
 
 class Lists:

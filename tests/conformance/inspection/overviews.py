@@ -6,7 +6,7 @@ import pytest
 
 from postroom.inspection import Overview, WorkerState
 from tests.conformance.inspection.window import OUTAGE, ROUTE, Window, seconds
-from tests.conformance.store.desk import MINUTE, numbered
+from tests.conformance.store.rig import MINUTE, numbered
 
 
 def counts(overview: Overview) -> dict[str, int]:

@@ -8,7 +8,7 @@ import pytest
 from postroom.errors import RecordNotFoundError
 from postroom.inspection import Wait, WaitReason, WorkerState
 from tests.conformance.inspection.window import OUTAGE, Window
-from tests.conformance.store.desk import MINUTE, partition_of
+from tests.conformance.store.rig import MINUTE, partition_of
 
 
 async def wait_of(window: Window, name: str) -> Wait:

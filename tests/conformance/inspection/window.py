@@ -1,4 +1,4 @@
-"""An inspector beside the desk of a worker, and what others write: pauses, reports, attempts."""
+"""An inspector beside the rig of a worker, and what others write: pauses, reports, attempts."""
 
 import json
 from datetime import timedelta
@@ -9,15 +9,15 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.inspection import Inspector, RecordFilter, RecordState
 from postroom.store.base import HeldRecord, Settlement
-from tests.conformance.store.desk import Desk, StoreHarness, attempt, outbox
+from tests.conformance.store.rig import StoreHarness, StoreRig, attempt, outbox
 
 tables = outbox.tables
 OUTAGE = {"reason": "RabbitMQ at mq:5672 is unavailable", "seconds": 300}
 ROUTE = {"route": "shop/order.paid", "reason": "queue full", "seconds": 600, "records": 12}
 
 
-class Window(Desk):
-    """A desk, and an inspector that looks at it."""
+class Window(StoreRig):
+    """A rig, and an inspector that looks at it."""
 
     def __init__(self, harness: StoreHarness) -> None:
         super().__init__(harness)

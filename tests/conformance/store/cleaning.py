@@ -4,17 +4,17 @@ from datetime import timedelta
 
 import pytest
 
-from tests.conformance.store.desk import DAY, MINUTE, Desk, numbered
+from tests.conformance.store.rig import DAY, MINUTE, StoreRig, numbered
 
 WEEK = timedelta(days=7)
 
 
-async def clean(desk: Desk, older_than: timedelta = WEEK, limit: int = 3) -> int:
+async def clean(rig: StoreRig, older_than: timedelta = WEEK, limit: int = 3) -> int:
     """Clean up, a whole round; give how many are gone."""
     deleted = 0
     after: int | None = 0
     while after is not None:
-        cleaned = await desk.store.clean(older_than=older_than, after=after, limit=limit)
+        cleaned = await rig.store.clean(older_than=older_than, after=after, limit=limit)
         deleted, after = deleted + cleaned.deleted, cleaned.last
     return deleted
 
@@ -23,97 +23,97 @@ class Cleaning:
     """Retention and counts."""
 
     @pytest.mark.requirement("C14")
-    async def test_what_was_delivered_before_the_retention_is_deleted(self, desk: Desk) -> None:
-        await desk.put("a1", "b1")
-        await desk.deliver("a1", "b1")
-        desk.later(WEEK - DAY)
-        assert await clean(desk) == 0
-        desk.later(2 * DAY)
-        assert await clean(desk) == 2
-        assert await desk.rows() == {}
+    async def test_what_was_delivered_before_the_retention_is_deleted(self, rig: StoreRig) -> None:
+        await rig.put("a1", "b1")
+        await rig.deliver("a1", "b1")
+        rig.later(WEEK - DAY)
+        assert await clean(rig) == 0
+        rig.later(2 * DAY)
+        assert await clean(rig) == 2
+        assert await rig.rows() == {}
 
     @pytest.mark.requirement("C14")
-    async def test_what_is_pending_failed_or_young_stays(self, desk: Desk) -> None:
-        await desk.put("old1", "failed1", "failed2", "waiting1", "ready1", "late1")
-        await desk.put("delayed1", ready=False, due_at=desk.now() + 100 * WEEK)
-        await desk.deliver("old1")
-        await desk.fail("failed1")
-        await desk.refuse("waiting1", delay=100 * WEEK)
-        desk.later(8 * DAY)
-        await desk.deliver("late1")
-        assert await clean(desk) == 1
+    async def test_what_is_pending_failed_or_young_stays(self, rig: StoreRig) -> None:
+        await rig.put("old1", "failed1", "failed2", "waiting1", "ready1", "late1")
+        await rig.put("delayed1", ready=False, due_at=rig.now() + 100 * WEEK)
+        await rig.deliver("old1")
+        await rig.fail("failed1")
+        await rig.refuse("waiting1", delay=100 * WEEK)
+        rig.later(8 * DAY)
+        await rig.deliver("late1")
+        assert await clean(rig) == 1
         kept = {"failed1", "failed2", "waiting1", "delayed1", "ready1", "late1"}
-        assert set(await desk.rows()) == kept
+        assert set(await rig.rows()) == kept
 
     async def test_what_was_delivered_late_behind_what_is_young_goes_in_its_time(
-        self, desk: Desk
+        self, rig: StoreRig
     ) -> None:
-        await desk.put("a1")
-        desk.later(8 * DAY)
-        await desk.put("b1", created_at=desk.now())
-        await desk.deliver("a1", "b1")
-        assert await clean(desk) == 0
-        desk.later(8 * DAY)
-        assert await clean(desk) == 2
+        await rig.put("a1")
+        rig.later(8 * DAY)
+        await rig.put("b1", created_at=rig.now())
+        await rig.deliver("a1", "b1")
+        assert await clean(rig) == 0
+        rig.later(8 * DAY)
+        assert await clean(rig) == 2
 
-    async def test_it_is_deleted_in_batches_the_oldest_first(self, desk: Desk) -> None:
-        await desk.put(*numbered("a", 1, 10))
-        await desk.deliver(*numbered("a", 1, 10))
-        desk.later(2 * DAY)
-        first = await desk.store.clean(older_than=DAY, limit=4)
-        assert (first.deleted, list(await desk.rows())) == (4, numbered("a", 5, 10))
+    async def test_it_is_deleted_in_batches_the_oldest_first(self, rig: StoreRig) -> None:
+        await rig.put(*numbered("a", 1, 10))
+        await rig.deliver(*numbered("a", 1, 10))
+        rig.later(2 * DAY)
+        first = await rig.store.clean(older_than=DAY, limit=4)
+        assert (first.deleted, list(await rig.rows())) == (4, numbered("a", 5, 10))
         assert first.last is not None
-        second = await desk.store.clean(older_than=DAY, after=first.last, limit=100)
+        second = await rig.store.clean(older_than=DAY, after=first.last, limit=100)
         assert (second.deleted, second.last) == (6, None)
 
-    async def test_a_round_passes_what_has_to_stay(self, desk: Desk) -> None:
-        await desk.put(*numbered("a", 1, 5), *numbered("b", 1, 5))
-        await desk.deliver("b2", "b5")
-        desk.later(8 * DAY)
-        assert await clean(desk, limit=2) == 2
-        assert await clean(desk, limit=2) == 0
+    async def test_a_round_passes_what_has_to_stay(self, rig: StoreRig) -> None:
+        await rig.put(*numbered("a", 1, 5), *numbered("b", 1, 5))
+        await rig.deliver("b2", "b5")
+        rig.later(8 * DAY)
+        assert await clean(rig, limit=2) == 2
+        assert await clean(rig, limit=2) == 0
 
-    async def test_everything_old_goes_when_nothing_is_young(self, desk: Desk) -> None:
-        await desk.put("a1", "b1", "c1")
-        await desk.deliver("a1", "c1")
-        desk.later(WEEK)
-        assert await clean(desk, timedelta()) == 2
+    async def test_everything_old_goes_when_nothing_is_young(self, rig: StoreRig) -> None:
+        await rig.put("a1", "b1", "c1")
+        await rig.deliver("a1", "c1")
+        rig.later(WEEK)
+        assert await clean(rig, timedelta()) == 2
 
-    async def test_an_empty_outbox_is_clean(self, desk: Desk) -> None:
-        assert await clean(desk) == 0
+    async def test_an_empty_outbox_is_clean(self, rig: StoreRig) -> None:
+        assert await clean(rig) == 0
 
-    async def test_workers_that_are_long_gone_are_forgotten(self, desk: Desk) -> None:
-        await desk.poll("ann")
-        desk.later(2 * DAY)
-        await desk.poll("bob")
-        await clean(desk)
-        found = await desk.sql("SELECT worker FROM suite_outbox_workers")
+    async def test_workers_that_are_long_gone_are_forgotten(self, rig: StoreRig) -> None:
+        await rig.poll("ann")
+        rig.later(2 * DAY)
+        await rig.poll("bob")
+        await clean(rig)
+        found = await rig.sql("SELECT worker FROM suite_outbox_workers")
         assert {row.worker for row in found} <= {"bob"}
 
-    async def test_nothing_is_counted_in_an_empty_outbox(self, desk: Desk) -> None:
-        counts = await desk.store.counts()
+    async def test_nothing_is_counted_in_an_empty_outbox(self, rig: StoreRig) -> None:
+        counts = await rig.store.counts()
         assert (counts.ready, counts.waiting, counts.held, counts.failed) == (0, 0, 0, 0)
         assert (counts.blocked_keys, counts.oldest_ready) == (0, None)
 
-    async def test_records_are_counted_by_what_they_wait_for(self, desk: Desk) -> None:
-        await desk.put("a1", "a2", "a3", "b1", "b2", "c1", "d1", ".1", ".2")
-        await desk.put("e1", ready=False, due_at=desk.now() + MINUTE)
-        await desk.refuse("a1", ".1")
-        await desk.fail("b1")
-        await desk.claim()
-        await desk.deliver("c1")
-        counts = await desk.store.counts()
+    async def test_records_are_counted_by_what_they_wait_for(self, rig: StoreRig) -> None:
+        await rig.put("a1", "a2", "a3", "b1", "b2", "c1", "d1", ".1", ".2")
+        await rig.put("e1", ready=False, due_at=rig.now() + MINUTE)
+        await rig.refuse("a1", ".1")
+        await rig.fail("b1")
+        await rig.claim()
+        await rig.deliver("c1")
+        counts = await rig.store.counts()
         assert counts.ready == 2  # d1 .2
         assert counts.waiting == 3  # a1 .1 e1
         assert counts.held == 3  # a2 a3 b2
         assert counts.failed == 1
         assert counts.blocked_keys == 2
 
-    async def test_the_age_of_the_oldest_ready_record_is_told(self, desk: Desk) -> None:
-        await desk.put("a1", "b1")
-        await desk.deliver("a1")
-        desk.later(DAY)
-        await desk.put("c1", created_at=desk.now())
-        oldest = (await desk.store.counts()).oldest_ready
+    async def test_the_age_of_the_oldest_ready_record_is_told(self, rig: StoreRig) -> None:
+        await rig.put("a1", "b1")
+        await rig.deliver("a1")
+        rig.later(DAY)
+        await rig.put("c1", created_at=rig.now())
+        oldest = (await rig.store.counts()).oldest_ready
         assert oldest is not None
         assert DAY - MINUTE < oldest < DAY + MINUTE

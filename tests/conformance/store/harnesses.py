@@ -9,7 +9,7 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from postroom.store.store import Store
-from tests.conformance.store.desk import StoreHarness, outbox
+from tests.conformance.store.rig import StoreHarness, outbox
 
 CARELESS: dict[str, dict[str, Any]] = {
     "asyncpg": {"server_settings": {"synchronous_commit": "off"}},

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from postroom.store.base import HeldRecord, Settlement
-from tests.conformance.store.desk import MINUTE, Desk, attempt
+from tests.conformance.store.rig import MINUTE, StoreRig, attempt
 
 ANYWHERE: dict[str, str] = {
     "headers a list": "headers = '[1]'",
@@ -68,27 +68,27 @@ ON_SQLITE: dict[str, str] = {
 }
 
 
-async def deliver_beside(desk: Desk, edit: str) -> HeldRecord | None:
+async def deliver_beside(rig: StoreRig, edit: str) -> HeldRecord | None:
     """Make a row rubbish, and see that its neighbours in the partition leave."""
-    await desk.put("z1", "a1", "b1", partition=9)
-    await desk.sql(f"UPDATE suite_outbox SET {edit} WHERE event_type = 'a1'")
-    claim = await desk.claim()
+    await rig.put("z1", "a1", "b1", partition=9)
+    await rig.sql(f"UPDATE suite_outbox SET {edit} WHERE event_type = 'a1'")
+    claim = await rig.claim()
     good = [each for each in claim.records if each.record.event_type in ("z1", "b1")]
     assert [each.record.event_type for each in good] == ["z1", "b1"]
     rest = [each for each in claim.records if each not in good]
-    await desk.store.settlements.settle(Settlement(delivered=good))
+    await rig.store.settlements.settle(Settlement(delivered=good))
     return rest[0] if rest else None
 
 
-async def see_that_it_can_be_settled(desk: Desk, record: HeldRecord) -> None:
+async def see_that_it_can_be_settled(rig: StoreRig, record: HeldRecord) -> None:
     """Have it fail, as a relay does; nobody stumbles over it afterwards."""
     assert isinstance(record.record.event_type, str)
     assert record.fault is None or len(record.fault) < 1000
-    await desk.store.settlements.settle(Settlement(attempts=[attempt_of_rubbish(record)]))
-    desk.later(MINUTE)
-    claim = await desk.claim()
+    await rig.store.settlements.settle(Settlement(attempts=[attempt_of_rubbish(record)]))
+    rig.later(MINUTE)
+    claim = await rig.claim()
     assert claim.records == ()
-    await desk.store.counts()
+    await rig.store.counts()
 
 
 def attempt_of_rubbish(record: HeldRecord) -> Any:
@@ -102,21 +102,21 @@ class Rubbish:
 
     @pytest.mark.requirement("E1")
     @pytest.mark.parametrize("edit", ANYWHERE.values(), ids=ANYWHERE.keys())
-    async def test_a_rubbish_row_stands_in_nobody_s_way(self, desk: Desk, edit: str) -> None:
-        record = await deliver_beside(desk, edit)
+    async def test_a_rubbish_row_stands_in_nobody_s_way(self, rig: StoreRig, edit: str) -> None:
+        record = await deliver_beside(rig, edit)
         assert record is not None
-        await see_that_it_can_be_settled(desk, record)
+        await see_that_it_can_be_settled(rig, record)
 
     @pytest.mark.requirement("E1")
     async def test_nor_does_one_that_only_this_database_can_hold(
-        self, desk: Desk, own_rubbish: str
+        self, rig: StoreRig, own_rubbish: str
     ) -> None:
-        if record := await deliver_beside(desk, own_rubbish):
-            await see_that_it_can_be_settled(desk, record)
+        if record := await deliver_beside(rig, own_rubbish):
+            await see_that_it_can_be_settled(rig, record)
 
-    async def test_headers_that_are_no_object_are_a_fault(self, desk: Desk) -> None:
-        await desk.put("a1", headers=[1])
-        [record] = (await desk.claim()).records
+    async def test_headers_that_are_no_object_are_a_fault(self, rig: StoreRig) -> None:
+        await rig.put("a1", headers=[1])
+        [record] = (await rig.claim()).records
         assert record.fault is not None
         assert "headers" in record.fault
         assert record.record.headers == {}

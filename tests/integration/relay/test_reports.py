@@ -35,11 +35,11 @@ class Gate:
 
     async def open(self) -> None:
         if self.away:
-            raise OutageError("the gate is shut for the night")
+            raise OutageError("the gate is shut")
 
     async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
         if self.away:
-            raise OutageError("the gate is shut for the night")
+            raise OutageError("the gate is shut")
         await self.opened.wait()
         return [DELIVERED] * len(records)
 
@@ -122,4 +122,4 @@ async def test_a_worker_reports_an_outage(
     async with relay.running():
         await eventually(said)
         [report] = await reports(engine)
-    assert report["publisher_outage"]["reason"] == "the gate is shut for the night"
+    assert report["publisher_outage"]["reason"] == "the gate is shut"

@@ -13,7 +13,7 @@ from postroom.outbox import Outbox
 
 
 @dataclass
-class Clinic:
+class Checks:
     """One outbox, and the engine of the role that the checks are made for."""
 
     outbox: Outbox
@@ -54,7 +54,7 @@ class Clinic:
             for each in statements:
                 await connection.execute(text(each.replace(":", r"\:")))
 
-    async def cure(self, finding: Finding) -> None:
+    async def apply_remedy(self, finding: Finding) -> None:
         """Run the SQL of a finding's remedy."""
         statements = [each for each in finding.remedy if each.split()[0].isupper()]
         assert statements, finding
@@ -62,13 +62,13 @@ class Clinic:
 
 
 @asynccontextmanager
-async def clinic_at(url: URL) -> AsyncIterator[Clinic]:
+async def checks_at(url: URL) -> AsyncIterator[Checks]:
     """Create an outbox in a database, and drop it at the end."""
     engine = create_async_engine(url)
     outbox = Outbox(MetaData())
     async with engine.begin() as connection:
         await connection.run_sync(outbox.create_tables)
-    yield Clinic(outbox, engine, engine)
+    yield Checks(outbox, engine, engine)
     async with engine.begin() as connection:
         await connection.run_sync(outbox.metadata.drop_all)
     await engine.dispose()

@@ -60,8 +60,8 @@ class Shift:
         return self.ahead
 
 
-class Desk:
-    """A worker's desk. Records are named by their event type: a1, a2 are the first ones of key a;
+class StoreRig:
+    """A worker's rig. Records are named by their event type: a1, a2 are the first ones of key a;
     those whose name begins with a dot have no key."""
 
     def __init__(self, harness: StoreHarness) -> None:

@@ -29,7 +29,7 @@ from tests.support.noting import (
 from tests.support.shop import Account, AccountOpened, Base, Note, outbox
 from tests.support.waiting import PATIENCE, eventually
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.fixture

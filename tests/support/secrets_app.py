@@ -65,6 +65,6 @@ def events(first: int = 7) -> list[UntypedEvent]:
 
 def relay() -> OutboxRelay:
     """Make a relay that fails a record at its first refusal."""
-    engine = create_async_engine(os.environ["CANARY_DATABASE_URL"])
+    engine = create_async_engine(os.environ["SECRETS_DATABASE_URL"])
     publisher = HandlersPublisher()
     return OutboxRelay(outbox, engine, publisher, retry=RetrySchedule.seconds(1).ending_after(1))

@@ -1,6 +1,6 @@
-"""Three nights of an operator: from the alarm to a green `status`, with commands alone.
+"""Three incidents: from the alarm to a green `status`, with commands alone.
 
-The pages docs/runbooks/night-*.md tell the same stories, with the same commands.
+The pages docs/runbooks/ tell the same stories, with the same commands.
 """
 
 import json
@@ -13,7 +13,7 @@ from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import OutboxRecord
-from tests.support import night
+from tests.support import payments_app
 from tests.support.broker import Broker
 from tests.support.command import ROOT, Command, Commands
 from tests.support.rows import all_delivered, until
@@ -21,14 +21,14 @@ from tests.support.waiting import FULL, eventually
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.requirement("E6"), pytest.mark.requirement("E16")]
 
-RELAY = "tests.support.night:relay"
+RELAY = "tests.support.payments_app:relay"
 HEALTHY, UNHEALTHY = 0, 1
 
 
 TYPED = re.compile(r"^\$ postroom (.*)$", re.MULTILINE)
 
 
-class Night:
+class Incident:
     """An operator at a terminal, with the environment of the worker."""
 
     def __init__(self, commands: Commands, **environment: str) -> None:
@@ -77,11 +77,11 @@ class Night:
 
 
 @pytest.fixture
-def at_night(postroom: Commands, database_url: str) -> Night:
+def incident(postroom: Commands, database_url: str) -> Incident:
     url = make_url(database_url).set(drivername="postgresql+asyncpg")
-    return Night(
+    return Incident(
         postroom,
-        NIGHT_DATABASE_URL=url.render_as_string(hide_password=False),
+        PAYMENTS_DATABASE_URL=url.render_as_string(hide_password=False),
         DATABASE_URL=database_url,
     )
 
@@ -89,62 +89,62 @@ def at_night(postroom: Commands, database_url: str) -> Night:
 async def save(engine: AsyncEngine, orders: range, payments: int) -> None:
     """Commit so many payments of each order."""
     async with engine.begin() as connection:
-        await night.outbox.save(connection, night.events(orders, range(payments)))
+        await payments_app.outbox.save(connection, payments_app.events(orders, range(payments)))
 
 
-async def test_a_handler_s_dependency_breaks(engine: AsyncEngine, at_night: Night) -> None:
+async def test_a_handler_s_dependency_breaks(engine: AsyncEngine, incident: Incident) -> None:
     await save(engine, range(7, 10), payments=3)
-    worker = at_night.starts("worker", RELAY)
+    worker = incident.starts("worker", RELAY)
 
     # 03:12 the alarm: status says what is wrong
-    await at_night.sees("status", "3 records failed", "3 keys")
-    await at_night.types("status", code=UNHEALTHY)
+    await incident.sees("status", "3 records failed", "3 keys")
+    await incident.types("status", code=UNHEALTHY)
     # what failed, and why
-    failures = await at_night.types("failures")
+    failures = await incident.types("failures")
     assert "order.paid" in failures
     assert "PaymentsDownError: payments.shop" in failures
-    [group] = (await at_night.reads("failures"))["groups"]
+    [group] = (await incident.reads("failures"))["groups"]
     assert group["count"] == 3
     # what it means for a customer
-    why = await at_night.types("why order/7")
+    why = await incident.types("why order/7")
     assert "order/7 is blocked by order.paid" in why
     assert "2 records wait behind it" in why
     assert "postroom retry" in why
     # the payment service comes back, and the operator says so
-    (at_night.folder / night.UP).touch()
-    await at_night.types("failures retry 1 --yes")
-    await eventually(at_night.is_green)
-    assert (await at_night.reads("failures"))["groups"] == []
+    (incident.folder / payments_app.UP).touch()
+    await incident.types("failures retry 1 --yes")
+    await eventually(incident.is_green)
+    assert (await incident.reads("failures"))["groups"] == []
     found = await until(engine, all_delivered)
     assert len(found) == 9
-    diary = (at_night.folder / night.DIARY).read_text().split("\n")
+    diary = (incident.folder / payments_app.DIARY).read_text().split("\n")
     for key in ("7", "8", "9"):
         assert [each for each in diary if each.startswith(key)] == [f"{key} {n}" for n in range(3)]
     assert await worker.stop() == 0
-    at_night.is_told_by("night-dependency-down.md")
+    incident.is_told_by("dependency-down.md")
 
 
 @pytest.mark.parametrize("problem", ["full", "gone"] if FULL else ["full"])
 async def test_a_consumer_s_queue_is_full_or_gone(
-    engine: AsyncEngine, at_night: Night, broker: Broker, rabbitmq_url: str, problem: str
+    engine: AsyncEngine, incident: Incident, broker: Broker, rabbitmq_url: str, problem: str
 ) -> None:
     exchange, queue = broker.exchange(broker.name("shop")), broker.name("invoices")
     if problem == "full":
         broker.queue(queue, "order.*", exchange=exchange, max_length=1, overflow="reject-publish")
     await save(engine, range(7, 10), payments=3)
-    at_night.environment |= {"RABBITMQ_URL": rabbitmq_url, "RABBITMQ_EXCHANGE": exchange}
-    worker = at_night.starts("worker")
+    incident.environment |= {"RABBITMQ_URL": rabbitmq_url, "RABBITMQ_EXCHANGE": exchange}
+    worker = incident.starts("worker")
 
     # status names the route that waits, since when and why
     route = f"routing key `order.paid` of exchange `{exchange}`"
-    await at_night.sees("status", route)
-    status = await at_night.types("status", code=UNHEALTHY)
+    await incident.sees("status", route)
+    status = await incident.types("status", code=UNHEALTHY)
     assert status.endswith("see      postroom blocked, postroom doctor\n")
-    [waiting] = (await at_night.reads("status"))["waiting_routes"]
+    [waiting] = (await incident.reads("status"))["waiting_routes"]
     assert waiting["route"] == route
     assert ("a queue is full" if problem == "full" else "no queue") in waiting["reason"]
     # the doctor says what to do
-    doctor = await at_night.types("doctor", code=UNHEALTHY)
+    doctor = await incident.types("doctor", code=UNHEALTHY)
     assert route in doctor
     assert ("Start its consumers" if problem == "full" else "declare binding") in doctor
     # the consumer comes back; nobody has to do anything else
@@ -156,32 +156,32 @@ async def test_a_consumer_s_queue_is_full_or_gone(
         return all_delivered(found)
 
     found = await until(engine, consumed)
-    await eventually(at_night.is_green)
+    await eventually(incident.is_green)
     assert {(each.status, each.retry_count) for each in found} == {("published", 0)}
     assert await worker.stop() == 0
-    at_night.is_told_by("night-queue-full.md")
+    incident.is_told_by("queue-full.md")
 
 
-async def test_a_worker_hangs(engine: AsyncEngine, at_night: Night) -> None:
-    (at_night.folder / night.SILENT).touch()
+async def test_a_worker_hangs(engine: AsyncEngine, incident: Incident) -> None:
+    (incident.folder / payments_app.SILENT).touch()
     await save(engine, range(7, 10), payments=1)
-    hanging = at_night.starts("worker", RELAY)
+    hanging = incident.starts("worker", RELAY)
     # a handler that never returns: workers names its record, and how long it has taken
-    await at_night.sees("workers", "order.paid order/", "in flight for", "working")
+    await incident.sees("workers", "order.paid order/", "in flight for", "working")
     # a process that hangs as a whole
     hanging.tell(signal.SIGSTOP)
-    missing = await at_night.sees("workers", "missing", "missed its heartbeats since")
+    missing = await incident.sees("workers", "missing", "missed its heartbeats since")
     assert str(hanging.process.pid) in missing
-    await at_night.types("status", code=UNHEALTHY)
+    await incident.types("status", code=UNHEALTHY)
     # kill it, and start another one
     hanging.tell(signal.SIGKILL)
-    (at_night.folder / night.SILENT).unlink()
-    (at_night.folder / night.UP).touch()
-    worker = at_night.starts("worker", RELAY)
+    (incident.folder / payments_app.SILENT).unlink()
+    (incident.folder / payments_app.UP).touch()
+    worker = incident.starts("worker", RELAY)
     await until(engine, all_delivered)
-    await at_night.sees("workers", str(worker.process.pid), "idle")
+    await incident.sees("workers", str(worker.process.pid), "idle")
     # for five minutes status still names the one that is gone, and nothing else
-    problems = (await at_night.reads("status"))["problems"]
+    problems = (await incident.reads("status"))["problems"]
     assert [each for each in problems if f":{hanging.process.pid}:" not in each] == []
     assert await worker.stop() == 0
-    at_night.is_told_by("night-worker-hangs.md")
+    incident.is_told_by("worker-hangs.md")

@@ -25,7 +25,7 @@ from postroom.inspection import PENDING, Inspector, RecordFilter, RecordState, R
 from postroom.operations import Operations
 from postroom.relay.cleaner import clean
 from postroom.store.store import Store
-from tests.support.clinic import Clinic
+from tests.support.doctor_checks import Checks
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.requirement("E6"), pytest.mark.requirement("E10")]
@@ -34,15 +34,15 @@ FAILED, PUBLISHED = frozenset({RecordState.FAILED}), frozenset({RecordState.PUBL
 
 
 @pytest.fixture
-async def role(clinic: Clinic, doctor_database: URL) -> AsyncIterator[Clinic]:
-    """The clinic for a role that may log in, and nothing else."""
+async def role(checks: Checks, doctor_database: URL) -> AsyncIterator[Checks]:
+    """The checks for a role that may log in, and nothing else."""
     name = f"role_{uuid4().hex[:12]}"
-    await clinic.run(f"CREATE ROLE {name} LOGIN PASSWORD '{name}'")
+    await checks.run(f"CREATE ROLE {name} LOGIN PASSWORD '{name}'")
     login = doctor_database.set(drivername="postgresql+asyncpg", username=name, password=name)
     engine = create_async_engine(login)
-    yield Clinic(clinic.outbox, engine, clinic.admin)
+    yield Checks(checks.outbox, engine, checks.admin)
     await engine.dispose()
-    await clinic.run(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
+    await checks.run(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
 
 
 def event(number: int) -> UntypedEvent:
@@ -63,13 +63,13 @@ async def capture(outbox: Outbox, engine: AsyncEngine) -> None:
         await outbox.save(connection, [event(2), event(3)])
 
 
-async def lacks(clinic: Clinic, what: str) -> list[Finding]:
+async def lacks(checks: Checks, what: str) -> list[Finding]:
     """Give what the check says of the role's permissions for some work."""
-    found = await clinic.findings("permissions")
+    found = await checks.findings("permissions")
     return [each for each in found if what in each.text and each.level != Level.OK]
 
 
-async def test_a_role_that_may_nothing_is_told_what_to_grant(role: Clinic) -> None:
+async def test_a_role_that_may_nothing_is_told_what_to_grant(role: Checks) -> None:
     [deliver] = await lacks(role, "do all that a worker does")
     [operate] = await lacks(role, "operators' commands")
     [capture] = await lacks(role, "save events")
@@ -80,35 +80,35 @@ async def test_a_role_that_may_nothing_is_told_what_to_grant(role: Clinic) -> No
 
 
 @pytest.mark.parametrize("work", ["save events", "operators' commands"])
-async def test_a_role_for_other_work_need_not_deliver(role: Clinic, work: str) -> None:
+async def test_a_role_for_other_work_need_not_deliver(role: Checks, work: str) -> None:
     [finding] = await lacks(role, work)
-    await role.cure(finding)
+    await role.apply_remedy(finding)
     [deliver] = await lacks(role, "do all that a worker does")
     assert deliver.level == Level.NOTE
 
 
-async def test_a_role_that_reads_all_tables_need_not_deliver(clinic: Clinic, role: Clinic) -> None:
-    await clinic.run(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role.engine.url.username}")
+async def test_a_role_that_reads_all_tables_need_not_deliver(checks: Checks, role: Checks) -> None:
+    await checks.run(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role.engine.url.username}")
     [deliver] = await lacks(role, "do all that a worker does")
     assert deliver.level == Level.NOTE
 
 
 async def test_a_role_of_a_worker_that_lacks_something_is_a_problem(
-    clinic: Clinic, role: Clinic
+    checks: Checks, role: Checks
 ) -> None:
     for work in ("do all that a worker does", "operators' commands"):
         [finding] = await lacks(role, work)
-        await role.cure(finding)
-    await clinic.run(f"REVOKE INSERT ON outbox_attempts FROM {role.engine.url.username}")
+        await role.apply_remedy(finding)
+    await checks.run(f"REVOKE INSERT ON outbox_attempts FROM {role.engine.url.username}")
     [deliver] = await lacks(role, "do all that a worker does")
     assert deliver.level == Level.PROBLEM
 
 
-async def test_a_role_that_may_capture_captures(role: Clinic) -> None:
+async def test_a_role_that_may_capture_captures(role: Checks) -> None:
     with pytest.raises(DBAPIError):
         await capture(role.outbox, role.engine)
     [finding] = await lacks(role, "save events")
-    await role.cure(finding)
+    await role.apply_remedy(finding)
     assert not await lacks(role, "save events")
     assert await lacks(role, "do all that a worker does")
     await capture(role.outbox, role.engine)
@@ -136,28 +136,28 @@ class OneRefused:
         return Refused("not yet", permanent=self._for_good)
 
 
-async def test_a_role_that_may_deliver_delivers(clinic: Clinic, role: Clinic) -> None:
-    await capture(clinic.outbox, clinic.engine)
+async def test_a_role_that_may_deliver_delivers(checks: Checks, role: Checks) -> None:
+    await capture(checks.outbox, checks.engine)
     [finding] = await lacks(role, "do all that a worker does")
-    await role.cure(finding)
+    await role.apply_remedy(finding)
     assert not await lacks(role, "do all that a worker does")
-    operations = Operations(clinic.outbox, clinic.engine)
+    operations = Operations(checks.outbox, checks.engine)
     await operations.pause(event_type="OrderPlaced")
     publisher, at_once = OneRefused(), RetrySchedule.seconds(0)
     relay = OutboxRelay(role.outbox, role.engine, publisher, retry=at_once, retention=timedelta())
-    records, workers = clinic.outbox.tables.records, clinic.outbox.tables.workers
+    records, workers = checks.outbox.tables.records, checks.outbox.tables.workers
     async with relay.running():
-        await eventually(lambda: is_empty(clinic, select(records).where(records.c.ready)))
+        await eventually(lambda: is_empty(checks, select(records).where(records.c.ready)))
         await operations.resume(event_type="OrderPlaced")
-        await eventually(lambda: is_empty(clinic, select(records)))
+        await eventually(lambda: is_empty(checks, select(records)))
     assert publisher.refused
-    assert await is_empty(clinic, select(workers))
+    assert await is_empty(checks, select(workers))
     await clean(relay.store, timedelta())
 
 
-async def test_a_role_that_may_deliver_keeps_receipts(clinic: Clinic, role: Clinic) -> None:
+async def test_a_role_that_may_deliver_keeps_receipts(checks: Checks, role: Checks) -> None:
     [finding] = await lacks(role, "do all that a worker does")
-    await role.cure(finding)
+    await role.apply_remedy(finding)
     inbox = role.outbox.inbox
     async with async_sessionmaker(role.engine)() as session:
         assert await inbox.accept(session, "message", consumer="mails")
@@ -165,11 +165,11 @@ async def test_a_role_that_may_deliver_keeps_receipts(clinic: Clinic, role: Clin
     assert await inbox.clean(role.engine, older_than=timedelta()) == 1
 
 
-async def test_a_role_that_may_operate_operates(clinic: Clinic, role: Clinic) -> None:
-    await capture(clinic.outbox, clinic.engine)
-    await OutboxRelay(clinic.outbox, clinic.engine, OneRefused(for_good=True)).run_once()
+async def test_a_role_that_may_operate_operates(checks: Checks, role: Checks) -> None:
+    await capture(checks.outbox, checks.engine)
+    await OutboxRelay(checks.outbox, checks.engine, OneRefused(for_good=True)).run_once()
     [finding] = await lacks(role, "operators' commands")
-    await role.cure(finding)
+    await role.apply_remedy(finding)
     assert not await lacks(role, "operators' commands")
     operations = Operations(role.outbox, role.engine)
     inspector = Inspector(role.outbox, role.engine)
@@ -178,15 +178,15 @@ async def test_a_role_that_may_operate_operates(clinic: Clinic, role: Clinic) ->
     assert await operations.retry([failed.id]) == 1
     assert await operations.pause()
     assert await operations.resume()
-    await Store(clinic.engine, clinic.outbox.tables).leases.report("web1:42:aa", {})
+    await Store(checks.engine, checks.outbox.tables).leases.report("web1:42:aa", {})
     assert await operations.drain("web1:42:aa")
     assert await operations.undrain("web1:42:aa")
     assert await operations.replay([each.id for each in await delivered(inspector)]) == 4
     assert await operations.discard([failed.id]) == 1
     assert await operations.purge(older_than=timedelta()) == 0
     assert len(await inspector.audit()) == 7
-    async with clinic.engine.begin() as connection:
-        await clinic.outbox.save(connection, [event(number) for number in range(501)])
+    async with checks.engine.begin() as connection:
+        await checks.outbox.save(connection, [event(number) for number in range(501)])
     page = await inspector.records(RecordFilter(states=PENDING), limit=1000)
     ids = [each.id for each in page.records]
     assert await operations.discard(ids) == len(ids)  # in two transactions, with one audit
@@ -196,25 +196,25 @@ async def delivered(inspector: Inspector) -> Sequence[RecordSummary]:
     return (await inspector.records(RecordFilter(states=PUBLISHED))).records
 
 
-async def is_empty(clinic: Clinic, query: Select[Any]) -> bool:
-    async with clinic.admin.connect() as connection:
+async def is_empty(checks: Checks, query: Select[Any]) -> bool:
+    async with checks.admin.connect() as connection:
         return (await connection.execute(query)).first() is None
 
 
-async def test_what_a_role_may_not_see_is_a_note(role: Clinic) -> None:
+async def test_what_a_role_may_not_see_is_a_note(role: Checks) -> None:
     async with role.admin.connect() as other:
         await other.exec_driver_sql("SELECT pg_current_xact_id()")
         finding = await role.note("transactions")
         assert "may not see how old 1 transaction of other roles" in finding.text
-        await role.cure(finding)
+        await role.apply_remedy(finding)
         assert await role.is_fine("transactions")
 
 
-async def test_rows_that_row_level_security_hides_are_a_problem(role: Clinic) -> None:
+async def test_rows_that_row_level_security_hides_are_a_problem(role: Checks) -> None:
     name = role.engine.url.username
     await role.run(
         f"GRANT SELECT ON outbox TO {name}", "ALTER TABLE outbox ENABLE ROW LEVEL SECURITY"
     )
     finding = await role.problem("storage")
-    await role.cure(finding)
+    await role.apply_remedy(finding)
     assert await role.is_fine("storage")

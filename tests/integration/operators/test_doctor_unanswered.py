@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from postroom import MemoryPublisher, Outbox, OutboxRelay
 from postroom.doctor import Finding, Level, Subject, examine
 from postroom.publishers.rabbitmq import RabbitMQPublisher
-from tests.support.clinic import Clinic
+from tests.support.doctor_checks import Checks
 from tests.support.listening import serving
 from tests.support.pgbouncer import pgbouncer_to
 from tests.support.waiting import PATIENCE
@@ -38,29 +38,29 @@ async def silent_port() -> AsyncIterator[int]:
 
 async def test_a_database_that_never_answers_is_a_problem(silent_port: int) -> None:
     engine = create_async_engine(f"postgresql+asyncpg://ann:s3cret@127.0.0.1:{silent_port}/shop")
-    finding = await Clinic(Outbox(MetaData()), engine, engine).problem("database connection")
+    finding = await Checks(Outbox(MetaData()), engine, engine).problem("database connection")
     assert finding.text.startswith("cannot use the shop: ")
     assert "s3cret" not in finding.text
     await engine.dispose()
 
 
-async def test_a_broker_that_never_answers_is_a_problem(clinic: Clinic, silent_port: int) -> None:
+async def test_a_broker_that_never_answers_is_a_problem(checks: Checks, silent_port: int) -> None:
     publisher = RabbitMQPublisher(f"amqp://ann:s3cret@127.0.0.1:{silent_port}/", exchange="shop")
-    [finding] = await clinic.findings("publisher connection", publisher=publisher)
+    [finding] = await checks.findings("publisher connection", publisher=publisher)
     assert finding.level == Level.PROBLEM
     assert f"RabbitMQ at 127.0.0.1:{silent_port}/ did not answer within 5 s" in finding.text
 
 
 async def test_tables_that_somebody_has_locked_are_a_note(
-    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+    checks: Checks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = PATIENCE / 30  # five checks wait so long
     monkeypatch.setattr("postroom.doctor.finding.TIME_LIMIT", limit)
-    async with clinic.admin.begin() as other:
+    async with checks.admin.begin() as other:
         await other.exec_driver_sql("LOCK TABLE outbox IN ACCESS EXCLUSIVE MODE")
         subject = Subject(
-            outbox=clinic.outbox,
-            engine=clinic.engine,
+            outbox=checks.outbox,
+            engine=checks.engine,
             place="the shop",
             transaction_limit=timedelta(),
         )
@@ -76,15 +76,15 @@ async def test_tables_that_somebody_has_locked_are_a_note(
 
 
 async def test_a_relay_that_listens_behind_pgbouncer_is_a_problem(
-    clinic: Clinic, doctor_database: URL
+    checks: Checks, doctor_database: URL
 ) -> None:
     with pgbouncer_to(doctor_database.render_as_string(hide_password=False)) as pooled:
         url = pooled.set(drivername="postgresql+asyncpg")
         engine = create_async_engine(url, connect_args=NO_NAMES)
-        relay = OutboxRelay(clinic.outbox, engine, MemoryPublisher())
-        behind = Clinic(clinic.outbox, engine, clinic.admin)
+        relay = OutboxRelay(checks.outbox, engine, MemoryPublisher())
+        behind = Checks(checks.outbox, engine, checks.admin)
         finding = await behind.problem("settings", relay=relay)
         assert "PgBouncer delivers no notification" in finding.text
-        polling = OutboxRelay(clinic.outbox, engine, MemoryPublisher(), listen=None)
+        polling = OutboxRelay(checks.outbox, engine, MemoryPublisher(), listen=None)
         assert await behind.is_fine("settings", relay=polling)
         await engine.dispose()

@@ -1,4 +1,4 @@
-"""A shop at night: its handlers need a payment service, which may be down, or never answer."""
+"""An application whose handlers need a payment service, which may be down or never answer."""
 
 import asyncio
 import os
@@ -57,6 +57,6 @@ def events(keys: range, numbers: range) -> list[UntypedEvent]:
 
 def relay() -> OutboxRelay:
     """Make a relay that tries a record twice."""
-    engine = create_async_engine(os.environ["NIGHT_DATABASE_URL"])
+    engine = create_async_engine(os.environ["PAYMENTS_DATABASE_URL"])
     retry = RetrySchedule.seconds(0.1).ending_after(2)
     return OutboxRelay(outbox, engine, HandlersPublisher(), retry=retry)

@@ -55,7 +55,7 @@ class Gate:
 
     def _check(self) -> None:
         if self.away:
-            raise OutageError("the gate is shut for the night")
+            raise OutageError("the gate is shut")
 
 
 class Floor:

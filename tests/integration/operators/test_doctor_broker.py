@@ -23,7 +23,7 @@ from postroom.publishers.rabbitmq import (
     Topology,
 )
 from tests.support.broker import Broker
-from tests.support.clinic import Clinic, clinic_at
+from tests.support.doctor_checks import Checks, checks_at
 from tests.support.in_process import InProcess
 from tests.support.rabbitmq import temporary_user
 from tests.support.waiting import eventually
@@ -34,9 +34,9 @@ CONNECTION = "publisher connection"
 
 
 @pytest.fixture
-async def clinic(tmp_path: Path) -> AsyncIterator[Clinic]:
-    async with clinic_at(make_url(f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}")) as clinic:
-        yield clinic
+async def checks(tmp_path: Path) -> AsyncIterator[Checks]:
+    async with checks_at(make_url(f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}")) as checks:
+        yield checks
 
 
 @pytest.fixture
@@ -76,49 +76,49 @@ def shell(
 
 
 async def test_what_the_topology_declares_and_is_missing_is_declared(
-    clinic: Clinic, publisher: RabbitMQPublisher, shell: Callable[[str], None], name: str
+    checks: Checks, publisher: RabbitMQPublisher, shell: Callable[[str], None], name: str
 ) -> None:
     options = {"publisher": publisher, "relay_name": "shop:TOPOLOGY"}
-    exchange = await clinic.problem("exchanges", **options)
-    queue = await clinic.problem("queues", **options)
+    exchange = await checks.problem("exchanges", **options)
+    queue = await checks.problem("queues", **options)
     assert exchange.text == f"exchange `{name}` does not exist: records for it wait"
     assert queue.text == f"queue `{name}` does not exist: records for it wait"
     assert exchange.remedy == queue.remedy == ("postroom topology shop:TOPOLOGY --apply",)
     await asyncio.to_thread(shell, queue.remedy[0])
     for check in (CONNECTION, "exchanges", "queues", "bindings"):
-        assert await clinic.is_fine(check, **options), check
+        assert await checks.is_fine(check, **options), check
 
 
 async def test_an_exchange_without_a_topology_is_declared_by_its_name(
-    clinic: Clinic, rabbitmq_url: str, shell: Callable[[str], None], name: str
+    checks: Checks, rabbitmq_url: str, shell: Callable[[str], None], name: str
 ) -> None:
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=name)
-    finding = await clinic.problem("exchanges", publisher=publisher)
+    finding = await checks.problem("exchanges", publisher=publisher)
     assert finding.remedy == (f"postroom topology --broker URL --exchange {name} --apply",)
     await asyncio.to_thread(shell, finding.remedy[0].replace("URL", rabbitmq_url))
-    assert await clinic.is_fine("exchanges", publisher=publisher)
+    assert await checks.is_fine("exchanges", publisher=publisher)
 
 
 async def test_a_full_queue_is_named_until_there_is_room(
-    clinic: Clinic, publisher: RabbitMQPublisher, broker: Broker, name: str
+    checks: Checks, publisher: RabbitMQPublisher, broker: Broker, name: str
 ) -> None:
     await publisher.open()  # declares the topology
     await publisher.close()
     for _ in range(2):
         broker.publish(name, "letter.sent")
     await eventually(lambda: broker.waiting(name) == 2)
-    finding = await clinic.problem("queues", publisher=publisher)
+    finding = await checks.problem("queues", publisher=publisher)
     assert f"queue `{name}` is full: 2 messages, max_length is 2, 0 consumers" in finding.text
     broker.take(name)
-    assert await clinic.is_fine("queues", publisher=publisher)
+    assert await checks.is_fine("queues", publisher=publisher)
     broker.publish(name, "letter.sent")
     await eventually(lambda: broker.waiting(name) == 1)
-    finding = await clinic.note("queues", publisher=publisher)
+    finding = await checks.note("queues", publisher=publisher)
     assert finding.text == f"queue `{name}` has 1 messages and no consumer"
 
 
 async def test_a_queue_that_is_not_as_the_topology_has_it_stops_every_worker(
-    clinic: Clinic,
+    checks: Checks,
     publisher: RabbitMQPublisher,
     shell: Callable[[str], None],
     broker: Broker,
@@ -127,68 +127,68 @@ async def test_a_queue_that_is_not_as_the_topology_has_it_stops_every_worker(
     broker.exchange(name)
     broker.queue(name)
     options = {"publisher": publisher, "relay_name": "shop:TOPOLOGY"}
-    finding = await clinic.problem("exchanges", **options)
+    finding = await checks.problem("exchanges", **options)
     assert finding.text.startswith("no worker can start: RabbitMQ at 127.0.0.1:5672/")
     assert f"queue `{name}`: PRECONDITION_FAILED" in finding.text
     broker.delete_queue(name)
     await asyncio.to_thread(shell, finding.remedy[0].partition("then: ")[2])
-    assert await clinic.is_fine("exchanges", **options)
+    assert await checks.is_fine("exchanges", **options)
 
 
 async def test_a_queue_that_a_route_names_has_to_exist(
-    clinic: Clinic, rabbitmq_url: str, broker: Broker, name: str
+    checks: Checks, rabbitmq_url: str, broker: Broker, name: str
 ) -> None:
-    await save(clinic, "letter.sent")
+    await save(checks, "letter.sent")
     routes = {"letter.sent": Route(exchange="", routing_key=name)}
     publisher = RabbitMQPublisher(rabbitmq_url, exchange="", routes=routes)
-    finding = await clinic.problem("queues", publisher=publisher)
+    finding = await checks.problem("queues", publisher=publisher)
     assert finding.text == f"queue `{name}` does not exist: records for it wait"
     broker.queue(name)
-    assert await clinic.is_fine("queues", publisher=publisher)
+    assert await checks.is_fine("queues", publisher=publisher)
 
 
 async def test_an_event_type_that_no_queue_of_the_topology_takes_is_noted(
-    clinic: Clinic, publisher: RabbitMQPublisher, name: str
+    checks: Checks, publisher: RabbitMQPublisher, name: str
 ) -> None:
     await publisher.open()
     await publisher.close()
-    await save(clinic, "letter.sent", "parcel.sent")
-    finding = await clinic.note("bindings", publisher=publisher)
+    await save(checks, "letter.sent", "parcel.sent")
+    finding = await checks.note("bindings", publisher=publisher)
     assert "no queue of the topology takes parcel.sent" in finding.text
     assert finding.remedy == (f'In the topology: Queue(…, [Binding("{name}", "parcel.sent")])',)
 
 
 async def test_a_broker_that_lets_nobody_in_is_one_problem(
-    clinic: Clinic, rabbitmq_url: str
+    checks: Checks, rabbitmq_url: str
 ) -> None:
     with temporary_user(rabbitmq_url) as user:
         wrong = str(URL(user.url).with_password("s3cret"))
         for url in (wrong, "amqp://ann:s3cret@127.0.0.1:1/", user.url):
             publisher = RabbitMQPublisher(url, exchange="orders")
-            found = await clinic.findings(CONNECTION, publisher=publisher)
+            found = await checks.findings(CONNECTION, publisher=publisher)
             [finding] = [each for each in found if each.level == Level.PROBLEM]
             assert "s3cret" not in finding.text
 
 
 async def test_a_host_that_does_not_answer_beside_one_that_does_is_noted(
-    clinic: Clinic, rabbitmq_url: str, broker: Broker, name: str
+    checks: Checks, rabbitmq_url: str, broker: Broker, name: str
 ) -> None:
     broker.exchange(name)
     url = rabbitmq_url.replace("127.0.0.1:5672", "127.0.0.1:1,127.0.0.1:5672")
     publisher = RabbitMQPublisher(url, exchange=name)
-    found = await clinic.findings(CONNECTION, publisher=publisher)
+    found = await checks.findings(CONNECTION, publisher=publisher)
     assert [each.level for each in found] == [Level.OK, Level.NOTE]
     assert "cannot reach RabbitMQ at 127.0.0.1:1" in found[1].text
 
 
 async def test_no_consumer_sees_the_message_that_asks_whether_the_broker_is_blocked(
-    clinic: Clinic, rabbitmq_url: str, broker: Broker, name: str
+    checks: Checks, rabbitmq_url: str, broker: Broker, name: str
 ) -> None:
     broker.exchange(name, "fanout")
     everything = broker.queue(name, "", exchange=name)
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=name)
     for check in (CONNECTION, "exchanges", "queues"):
-        assert await clinic.is_fine(check, publisher=publisher)
+        assert await checks.is_fine(check, publisher=publisher)
     broker.publish(name, "a later one")
     await eventually(lambda: broker.waiting(everything) == 1)
 
@@ -217,25 +217,25 @@ ROUTES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("kind", ROUTES)
 async def test_a_route_that_a_worker_reports_as_waiting_is_a_problem(
-    clinic: Clinic, kind: str
+    checks: Checks, kind: str
 ) -> None:
     route, remedy = ROUTES[kind]
-    await report(clinic, waiting_routes=[{**route, "seconds": 600, "records": 12}])
-    finding = await clinic.problem("routes")
+    await report(checks, waiting_routes=[{**route, "seconds": 600, "records": 12}])
+    finding = await checks.problem("routes")
     assert finding.text.startswith(f"{route['route']} takes no records, for 10 min: ")
     assert remedy in finding.remedy
 
 
-async def save(clinic: Clinic, *event_types: str) -> None:
+async def save(checks: Checks, *event_types: str) -> None:
     events = [
         UntypedEvent(event_type=each, aggregate_type="letter", aggregate_id=each, payload={})
         for each in event_types
     ]
-    async with clinic.engine.begin() as connection:
-        await clinic.outbox.save(connection, events)
+    async with checks.engine.begin() as connection:
+        await checks.outbox.save(connection, events)
 
 
-async def report(clinic: Clinic, **said: Any) -> None:
+async def report(checks: Checks, **said: Any) -> None:
     """Write what a worker reports with its heartbeat."""
     now = datetime.now(UTC)
     row = {
@@ -244,5 +244,5 @@ async def report(clinic: Clinic, **said: Any) -> None:
         "reported_at": now,
         "report": json.loads(json.dumps(said)),
     }
-    async with clinic.engine.begin() as connection:
-        await connection.execute(insert(clinic.outbox.tables.workers).values(row))
+    async with checks.engine.begin() as connection:
+        await connection.execute(insert(checks.outbox.tables.workers).values(row))

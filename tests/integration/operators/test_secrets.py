@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.cli.app import app
 from tests.integration.conftest import SECRET
-from tests.support import canaries
+from tests.support import secrets_app
 from tests.support.command import ROOT, Command, Commands, commands_in
 from tests.support.in_process import InProcess
 from tests.support.listening import HOST
@@ -24,8 +24,8 @@ from tests.support.waiting import FULL, eventually
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.requirement("E10")]
 
-RELAY = "tests.support.canaries:relay"
-HIDDEN = (*canaries.HIDDEN, SECRET, quote(SECRET, safe=""), "guest:guest")
+RELAY = "tests.support.secrets_app:relay"
+HIDDEN = (*secrets_app.HIDDEN, SECRET, quote(SECRET, safe=""), "guest:guest")
 WORDS = {
     "worker": [RELAY, "--once", "--log-level", "DEBUG"],
     "topology": ["--exchange", "canaries"],
@@ -68,7 +68,7 @@ OPTIONS = {name: {each.name for each in command.params} for name, command in ALL
 async def save(engine: AsyncEngine, first: int = 7) -> None:
     """Commit events of three keys, `first` being the first one."""
     async with engine.begin() as connection:
-        await canaries.outbox.save(connection, canaries.events(first))
+        await secrets_app.outbox.save(connection, secrets_app.events(first))
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def postroom(tmp_path: Path, filled: dict[str, str]) -> Iterator[Commands]:
 def environment(database_url: str, rabbitmq_url: str) -> dict[str, str]:
     url = make_url(database_url).set(drivername="postgresql+asyncpg")
     return {
-        "CANARY_DATABASE_URL": url.render_as_string(hide_password=False),
+        "SECRETS_DATABASE_URL": url.render_as_string(hide_password=False),
         "PYTHONPATH": str(ROOT),
         "RABBITMQ_URL": rabbitmq_url,
     }
@@ -116,7 +116,7 @@ def variants(name: str, database_url: str, filled: dict[str, str]) -> Iterator[l
     In short: the relay's as text, and the URL's as JSON.
     """
     words = [each.format(**filled) for each in WORDS.get(name, [])]
-    url = ["--database", database_url, "--redact", ",".join(canaries.REDACT)]
+    url = ["--database", database_url, "--redact", ",".join(secrets_app.REDACT)]
     of_an_operator = {"relay", "redact"} <= OPTIONS[name] and name != "worker"
     connections = [["--relay", RELAY], url] if of_an_operator else [[]]
     has_json, in_short = "json" in OPTIONS[name], of_an_operator and not FULL
@@ -138,7 +138,7 @@ async def test_no_command_shows_a_secret(
 ) -> None:
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)
-    relay = canaries.relay()
+    relay = secrets_app.relay()
     await relay.run_once()
     await relay.engine.dispose()
     for words in variants(name, database_url, filled):
@@ -173,7 +173,7 @@ async def test_no_command_that_stays_shows_a_secret(
 PAGES = (
     *("/", "/records", "/records?state=failed", "/records/{failed}", "/records/{delivered}"),
     *("/keys", "/key?type=order&id=7", "/failures", "/workers", "/events", "/doctor", "/audit"),
-    f"/records/{{failed}}?search={quote(canaries.HIDDEN[0])}",
+    f"/records/{{failed}}?search={quote(secrets_app.HIDDEN[0])}",
 )
 
 
@@ -188,12 +188,12 @@ async def test_no_page_of_the_console_shows_a_secret(
 ) -> None:
     await deliver(postroom, environment)
     token = "a-token-for-operators-only"
-    broker = f"amqp://me:{canaries.PASSWORD}@127.0.0.1:1/shop"
+    broker = f"amqp://me:{secrets_app.PASSWORD}@127.0.0.1:1/shop"
     named = {"relay": ["--relay", RELAY], "url": ["--database", database_url, "--broker", broker]}
     words = ["console", "--port", str(unused_tcp_port), *named[connection]]
     variables = {**environment, "POSTROOM_CONSOLE_TOKEN": token}
     if connection == "url":
-        words += ["--redact", ",".join(canaries.REDACT)]
+        words += ["--redact", ",".join(secrets_app.REDACT)]
     console = postroom(*words, **variables)
     await eventually(lambda: "http://" in console.out or console.ended)
     async with httpx.AsyncClient(
@@ -236,11 +236,11 @@ def test_no_error_shows_the_password_of_a_database(
     words = [each.format(failed=1, delivered=2) for each in WORDS.get(name, []) if each != RELAY]
     json_too = [[], ["--json"]] if "json" in OPTIONS[name] else [[]]
     for more in json_too:
-        database = ["--database", url.format(canaries.PASSWORD)]
+        database = ["--database", url.format(secrets_app.PASSWORD)]
         ended = run_postroom(*name.split(), *words, *database, *more)
         assert ended.code in (1, 2, 3), ended  # 1: a finding of the doctor's
         assert ended.out + ended.err
-        assert canaries.PASSWORD not in ended.out + ended.err
+        assert secrets_app.PASSWORD not in ended.out + ended.err
 
 
 @pytest.mark.parametrize(
@@ -249,12 +249,12 @@ def test_no_error_shows_the_password_of_a_database(
 def test_no_error_shows_the_password_of_a_broker(
     name: str, run_postroom: InProcess, database_url: str
 ) -> None:
-    broker = ["--broker", f"amqp://me:{canaries.PASSWORD}@127.0.0.1:1/shop"]
+    broker = ["--broker", f"amqp://me:{secrets_app.PASSWORD}@127.0.0.1:1/shop"]
     more = ["--apply"] if "apply" in OPTIONS[name] else ["--database", database_url]
     ended = run_postroom(*name.split(), *more, *broker)
     assert ended.code in (1, 5)
     assert "127.0.0.1:1" in ended.out + ended.err
-    assert canaries.PASSWORD not in ended.out + ended.err
+    assert secrets_app.PASSWORD not in ended.out + ended.err
 
 
 @pytest.mark.parametrize("style", ["text", "json"])

@@ -1,4 +1,4 @@
-"""`postroom doctor` on SQLite: each ailment of a file is really there, and its cure works."""
+"""`postroom doctor` on SQLite: each defect of a file is found, and its remedy works."""
 
 import asyncio
 import sqlite3
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from tests.support.clinic import Clinic, clinic_at
+from tests.support.doctor_checks import Checks, checks_at
 
 pytestmark = pytest.mark.requirement("E6")
 
@@ -20,9 +20,9 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def clinic(file: Path) -> AsyncIterator[Clinic]:
-    async with clinic_at(make_url(f"sqlite+aiosqlite:///{file}")) as clinic:
-        yield clinic
+async def checks(file: Path) -> AsyncIterator[Checks]:
+    async with checks_at(make_url(f"sqlite+aiosqlite:///{file}")) as checks:
+        yield checks
 
 
 async def follow(remedy: str) -> None:
@@ -30,35 +30,35 @@ async def follow(remedy: str) -> None:
     await asyncio.to_thread(subprocess.run, remedy, shell=True, check=True)  # noqa: S604
 
 
-async def test_a_file_that_is_not_in_wal_mode_is_changed(clinic: Clinic, file: Path) -> None:
+async def test_a_file_that_is_not_in_wal_mode_is_changed(checks: Checks, file: Path) -> None:
     for check in ("connection", "schema", "soundness", "write lock", "records", "leases"):
-        assert await clinic.is_fine(check), check
-    finding = await clinic.note("file")
+        assert await checks.is_fine(check), check
+    finding = await checks.note("file")
     assert finding.text.startswith("the journal mode is delete")
-    await clinic.engine.dispose()
+    await checks.engine.dispose()
     await follow(finding.remedy[0])
-    assert await clinic.is_fine("file")
+    assert await checks.is_fine("file")
 
 
-async def test_a_program_that_holds_the_write_lock_is_found(clinic: Clinic, file: Path) -> None:
+async def test_a_program_that_holds_the_write_lock_is_found(checks: Checks, file: Path) -> None:
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    finding = await clinic.problem("write lock")
+    finding = await checks.problem("write lock")
     assert finding.text.startswith("another program has held the write lock for 2 s")
     other.execute("ROLLBACK")
     other.close()
-    assert await clinic.is_fine("write lock")
+    assert await checks.is_fine("write lock")
 
 
-async def test_a_damaged_file_is_found(clinic: Clinic, file: Path) -> None:
-    await clinic.engine.dispose()
+async def test_a_damaged_file_is_found(checks: Checks, file: Path) -> None:
+    await checks.engine.dispose()
     damage(file, "outbox_audit")
-    finding = await clinic.problem("soundness")
+    finding = await checks.problem("soundness")
     assert "the file is damaged" in finding.text
-    await clinic.engine.dispose()
+    await checks.engine.dispose()
     recovered = file.with_name("recovered.db")
     await follow(f"cd {file.parent} && {finding.remedy[0]}")
-    async with clinic_at(make_url(f"sqlite+aiosqlite:///{recovered}")) as other:
+    async with checks_at(make_url(f"sqlite+aiosqlite:///{recovered}")) as other:
         assert await other.is_fine("soundness")
     file.unlink()  # noqa: ASYNC240
 

@@ -1,4 +1,4 @@
-"""`postroom doctor` as operators type it: its lines, its JSON, its exit code, a night's story."""
+"""`postroom doctor` as operators type it: its lines, its JSON, its exit code."""
 
 import asyncio
 import json

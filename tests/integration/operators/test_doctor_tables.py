@@ -1,0 +1,102 @@
+"""`postroom doctor` on PostgreSQL: each defect of a table is found, and its remedy works."""
+
+from datetime import timedelta
+
+import psycopg
+import pytest
+from sqlalchemy import URL
+from sqlalchemy.exc import DBAPIError
+
+from postroom.doctor import Level
+from tests.support.doctor_checks import Checks
+
+pytestmark = pytest.mark.requirement("E6")
+
+FILL = """INSERT INTO outbox (id, event_type, partition, payload, occurred_at)
+    SELECT gen_random_uuid(), 'OrderPlaced', 0, '{}', now() FROM generate_series(1, 12000)"""
+FLUSH = ("SELECT pg_stat_force_next_flush()", "SELECT 1")
+"""Has the statistics count what was done in this connection."""
+
+
+async def test_an_outbox_that_was_just_created_is_fine(checks: Checks) -> None:
+    checks = ("schema", "server", "clock", "permissions", "indexes", "storage", "dead rows")
+    for check in (*checks, "statistics", "transactions", "prepared", "records", "pauses"):
+        assert await checks.is_fine(check), check
+
+
+async def test_a_missing_index_is_a_drift_and_nothing_else_is_judged(checks: Checks) -> None:
+    await checks.run("DROP INDEX ix_outbox_held")
+    finding = await checks.problem("schema")
+    assert finding.text.startswith("index `ix_outbox_held` of table `outbox` is missing.")
+    assert finding.remedy == ('postroom schema sql | psql "$DATABASE_URL"  # review it first',)
+    [skipped] = await checks.findings("all")
+    assert skipped.level == Level.NOTE
+
+
+async def test_an_invalid_index_of_the_application_is_dropped(checks: Checks) -> None:
+    await checks.run(FILL)
+    with pytest.raises(DBAPIError):
+        await checks.run("CREATE UNIQUE INDEX CONCURRENTLY mine ON outbox (event_type)")
+    finding = await checks.problem("indexes")
+    assert "index mine of outbox is invalid" in finding.text
+    assert finding.remedy == ("DROP INDEX CONCURRENTLY mine;",)
+    await checks.apply_remedy(finding)
+    assert await checks.is_fine("indexes")
+
+
+async def test_an_invalid_index_of_postroom_is_built_again(checks: Checks) -> None:
+    ready = "indexrelid = CAST('ix_outbox_ready' AS regclass)"
+    await checks.run(f"UPDATE pg_index SET indisvalid = false WHERE {ready}")
+    finding = await checks.problem("indexes")
+    assert finding.remedy == ("REINDEX INDEX CONCURRENTLY ix_outbox_ready;",)
+    await checks.apply_remedy(finding)
+    assert await checks.is_fine("indexes")
+
+
+@pytest.mark.parametrize("name", ["autovacuum_enabled", "toast.autovacuum_enabled"])
+async def test_autovacuum_that_is_off_for_a_table_is_switched_on(checks: Checks, name: str) -> None:
+    await checks.run(f"ALTER TABLE outbox SET ({name} = off)")
+    found = [each for each in await checks.findings("autovacuum") if "for outbox" in each.text]
+    [finding] = found
+    assert finding.level == Level.PROBLEM
+    await checks.apply_remedy(finding)
+    assert not any("for outbox" in each.text for each in await checks.findings("autovacuum"))
+
+
+async def test_storage_parameters_that_are_missing_are_set(checks: Checks) -> None:
+    await checks.run("ALTER TABLE outbox_leases RESET (fillfactor)")
+    finding = await checks.note("storage")
+    assert finding.remedy == ("ALTER TABLE outbox_leases SET (fillfactor = 30);",)
+    await checks.apply_remedy(finding)
+    assert await checks.is_fine("storage")
+
+
+async def test_dead_rows_are_removed_and_the_planner_learns_of_the_table(checks: Checks) -> None:
+    await checks.run(FILL, *FLUSH)
+    finding = await checks.note("statistics")
+    assert "outbox was never analyzed" in finding.text
+    await checks.apply_remedy(finding)
+    assert await checks.is_fine("statistics")
+    await checks.run("DELETE FROM outbox", *FLUSH)
+    finding = await checks.problem("dead rows")
+    assert finding.text.startswith("outbox has 12,000 dead rows beside 0 live ones")
+    await checks.apply_remedy(finding)
+    assert await checks.is_fine("dead rows")
+
+
+async def test_a_transaction_that_is_open_for_long_is_ended(
+    checks: Checks, doctor_database: URL
+) -> None:
+    address = doctor_database.render_as_string(hide_password=False)
+    with psycopg.connect(address, application_name="reports") as other:
+        other.execute("SELECT 'hunter2', pg_current_xact_id()")
+        limit = {"transaction_limit": timedelta()}
+        assert await checks.is_fine("transactions")
+        finding = await checks.problem("transactions", **limit)
+        assert f"pid {other.info.backend_pid} of reports" in finding.text
+        assert "idle in transaction" in finding.text
+        assert "Its last statement: SELECT …" in finding.text
+        await checks.apply_remedy(finding)
+        assert await checks.is_fine("transactions", **limit)
+        with pytest.raises(psycopg.OperationalError):
+            other.execute("SELECT 1")
