@@ -11,7 +11,7 @@ from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.support.broker import Broker
-from tests.support.postgres import temporary_database
+from tests.support.postgres import temporary_database, temporary_role
 from tests.support.rabbitmq import temporary_vhost
 from tests.support.services import service_url
 from tests.support.waiting import FULL, TEST_LIMIT
@@ -71,7 +71,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
 @pytest.fixture(scope="session")
 def postgres_url(_postgres_database: URL) -> str:
-    """This session's database, for asyncpg."""
+    """This session's database, for asyncpg, and a role with a password that is hard to write."""
     return _with_driver(_postgres_database, "asyncpg")
 
 
@@ -98,7 +98,11 @@ def broker(rabbitmq_url: str) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def _postgres_database(_session_name: str) -> Iterator[URL]:
-    with temporary_database(service_url("POSTROOM_TEST_POSTGRES_URL"), _session_name) as url:
+    server = service_url("POSTROOM_TEST_POSTGRES_URL")
+    with (
+        temporary_role(server, _session_name) as login,
+        temporary_database(login, _session_name) as url,
+    ):
         yield url
 
 

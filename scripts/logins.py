@@ -23,10 +23,17 @@ class Refused(Exception):  # noqa: N818 - an answer, not an error
     """Raised when a server answers and refuses the login."""
 
 
+MAY_CREATE = """SELECT rolsuper OR (rolcreatedb AND rolcreaterole)
+    FROM pg_roles WHERE rolname = current_user"""
+
+
 def postgres_login(url: str) -> str:
-    """Log in as the URL's user; gives the major version."""
+    """Log in as the URL's user, who may create databases and roles; gives the major version."""
     try:
         with psycopg.connect(url, connect_timeout=TIMEOUT) as connection:
+            if connection.execute(MAY_CREATE).fetchone() != (True,):
+                user = connection.info.user
+                raise Refused(f"{user} may not create both: ALTER ROLE {user} CREATEDB CREATEROLE")
             return str(connection.info.server_version // 10_000)
     except psycopg.OperationalError as error:
         if "FATAL" in str(error):

@@ -15,8 +15,9 @@ STATE = ROOT / ".services"
 HOST = "127.0.0.1"
 CREATE_ROLE = """DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'postroom') THEN
-        CREATE ROLE postroom LOGIN CREATEDB PASSWORD 'postroom';
+        CREATE ROLE postroom LOGIN PASSWORD 'postroom';
     END IF;
+    ALTER ROLE postroom CREATEDB CREATEROLE;
 END $$"""
 
 

@@ -16,14 +16,11 @@ from tests.support.command import Commands, commands_in
 from tests.support.commit_order import relaxed
 from tests.support.doctor_checks import Checks, checks_at
 from tests.support.in_process import InProcess, in_process
-from tests.support.postgres import temporary_database
+from tests.support.postgres import SECRET, temporary_database
 from tests.support.services import service_url
 from tests.support.shop import Base, outbox
 from tests.support.troubled_shop import Shop, in_trouble
 from tests.support.waiting import FULL
-
-SECRET = "s3cr:t/p@ss#%?&"
-"""A password, of characters that are not easily had in a URL."""
 
 EMPTY = (
     "".join(f"DELETE FROM {table.fullname};" for table in reversed(Base.metadata.sorted_tables))
@@ -160,8 +157,7 @@ def run_postroom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[In
 @pytest.fixture
 def database_url(postgres_url: str, engine: AsyncEngine) -> str:
     """The shop's database on PostgreSQL as a user writes it: no driver, a difficult password."""
-    url = make_url(postgres_url).set(drivername="postgresql", password=SECRET)
-    return url.render_as_string(hide_password=False)
+    return make_url(postgres_url).set(drivername="postgresql").render_as_string(hide_password=False)
 
 
 @pytest.fixture(scope="module")

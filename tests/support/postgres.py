@@ -1,4 +1,4 @@
-"""PostgreSQL databases that live as long as a test or a session."""
+"""PostgreSQL databases and roles that live as long as a test or a session."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,9 +9,30 @@ from sqlalchemy import URL, make_url
 
 from tests.support.services import missing
 
+SECRET = "s3cr:t/p@ss#%?&"
+"""A password, of characters that are hard to write in a URL."""
+
 
 @contextmanager
-def temporary_database(server_url: str, name: str, *, template: str = "template0") -> Iterator[URL]:
+def temporary_role(server_url: str, name: str) -> Iterator[URL]:
+    """Create a role that may create others, with the password SECRET; give the server's URL for it.
+
+    It shall own nothing any more at the end, when it is dropped.
+    """
+    server = make_url(server_url).set(drivername="postgresql")
+    role, password = sql.Identifier(name), sql.Literal(SECRET)
+    create = sql.SQL("CREATE ROLE {} LOGIN CREATEDB CREATEROLE PASSWORD {}")
+    _execute(server, create.format(role, password))
+    try:
+        yield server.set(username=name, password=SECRET)
+    finally:
+        _execute(server, sql.SQL("DROP ROLE {}").format(role))
+
+
+@contextmanager
+def temporary_database(
+    server_url: str | URL, name: str, *, template: str = "template0"
+) -> Iterator[URL]:
     """Create a database, give its URL (without a driver), drop it with whoever is connected.
 
     Its commits do not wait for the disk. Nobody may be connected to the template.

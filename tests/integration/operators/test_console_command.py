@@ -12,9 +12,9 @@ from sqlalchemy import Engine
 
 from postroom.cli.errors import Exit
 from scripts.servers import HOST
-from tests.integration.conftest import SECRET
 from tests.support.command import Command, Commands
 from tests.support.in_process import InProcess
+from tests.support.postgres import SECRET
 from tests.support.waiting import PATIENCE
 
 TOKEN, READER_TOKEN = "operators-token-4711", "readers-token-0815"

@@ -10,10 +10,10 @@ from sqlalchemy import Engine
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import UntypedEvent
-from tests.integration.conftest import SECRET
 from tests.support.broker import Broker
 from tests.support.command import Commands
 from tests.support.in_process import InProcess
+from tests.support.postgres import SECRET
 from tests.support.rows import all_delivered, save, until
 from tests.support.waiting import eventually
 

@@ -19,9 +19,9 @@ FLUSH = ("SELECT pg_stat_force_next_flush()", "SELECT 1")
 
 
 async def test_an_outbox_that_was_just_created_is_fine(checks: Checks) -> None:
-    checks = ("schema", "server", "clock", "permissions", "indexes", "storage", "dead rows")
-    for check in (*checks, "statistics", "transactions", "prepared", "records", "pauses"):
-        assert await checks.is_fine(check), check
+    names = ("schema", "server", "clock", "permissions", "indexes", "storage", "dead rows")
+    for name in (*names, "statistics", "transactions", "prepared", "records", "pauses"):
+        assert await checks.is_fine(name), name
 
 
 async def test_a_missing_index_is_a_drift_and_nothing_else_is_judged(checks: Checks) -> None:

@@ -15,11 +15,11 @@ from sqlalchemy import make_url, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.cli.app import app
-from tests.integration.conftest import SECRET
 from tests.support import secrets_app
 from tests.support.command import ROOT, Command, Commands, commands_in
 from tests.support.in_process import InProcess
 from tests.support.listening import HOST
+from tests.support.postgres import SECRET
 from tests.support.waiting import FULL, eventually
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.requirement("E10")]

@@ -6,9 +6,9 @@ from urllib.parse import quote
 import pytest
 from yarl import URL
 
-from tests.integration.conftest import SECRET
 from tests.support.broker import Broker
 from tests.support.in_process import InProcess
+from tests.support.postgres import SECRET
 from tests.support.waiting import eventually
 
 USAGE, BROKER = 2, 5

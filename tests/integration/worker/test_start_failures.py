@@ -15,11 +15,11 @@ from yarl import URL
 
 from postroom import Outbox, OutboxRecord
 from tests.chaos.server import private_server
-from tests.integration.conftest import SECRET
 from tests.support.broker import Broker
 from tests.support.command import SCRIPT, Commands
 from tests.support.in_process import InProcess
 from tests.support.listening import HOST
+from tests.support.postgres import SECRET
 
 USAGE, DATABASE, SCHEMA, BROKER = 2, 3, 4, 5
 HIDE = """
