@@ -50,6 +50,7 @@ class Roles:
             connection.execute(script)  # of psycopg's simple protocol: many statements
             for name in self.names:
                 connection.execute(f"ALTER ROLE {name} PASSWORD '{PASSWORD}'")
+                connection.execute(f"GRANT {name} TO CURRENT_USER")  # to drop what it owns
 
     def admin(self) -> psycopg.Connection:
         url = self._url.render_as_string(hide_password=False)

@@ -37,7 +37,8 @@ FAILED, PUBLISHED = frozenset({RecordState.FAILED}), frozenset({RecordState.PUBL
 async def role(checks: Checks, doctor_database: URL) -> AsyncIterator[Checks]:
     """The checks for a role that may log in, and nothing else."""
     name = f"role_{uuid4().hex[:12]}"
-    await checks.run(f"CREATE ROLE {name} LOGIN PASSWORD '{name}'")
+    create = f"CREATE ROLE {name} LOGIN PASSWORD '{name}'"
+    await checks.run(create, f"GRANT {name} TO CURRENT_USER")  # who may then drop what it owns
     login = doctor_database.set(drivername="postgresql+asyncpg", username=name, password=name)
     engine = create_async_engine(login)
     yield Checks(checks.outbox, engine, checks.admin)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
-from sqlalchemy import URL
+from sqlalchemy import URL, text
 from sqlalchemy.exc import DBAPIError
 
 from postroom.doctor import Level
@@ -44,9 +44,22 @@ async def test_an_invalid_index_of_the_application_is_dropped(checks: Checks) ->
     assert await checks.is_fine("indexes")
 
 
+async def interrupt_build(checks: Checks, index: str) -> None:
+    """Build an index concurrently while a writer holds the table, until that takes too long."""
+    async with checks.admin.connect() as builder, checks.admin.begin() as writer:
+        await builder.execution_options(isolation_level="AUTOCOMMIT")
+        get_definition = text("SELECT pg_get_indexdef(CAST(:index AS regclass))")
+        definition: str = await builder.scalar(get_definition, {"index": index})
+        await builder.execute(text(f"DROP INDEX {index}"))
+        await builder.execute(text("SET lock_timeout = '50ms'"))
+        await writer.execute(text("LOCK TABLE outbox IN ROW EXCLUSIVE MODE"))
+        with pytest.raises(DBAPIError, match="lock timeout"):
+            await builder.execute(text(definition.replace("INDEX", "INDEX CONCURRENTLY", 1)))
+        await builder.invalidate()  # with its setting
+
+
 async def test_an_invalid_index_of_postroom_is_built_again(checks: Checks) -> None:
-    ready = "indexrelid = CAST('ix_outbox_ready' AS regclass)"
-    await checks.run(f"UPDATE pg_index SET indisvalid = false WHERE {ready}")
+    await interrupt_build(checks, "ix_outbox_ready")
     finding = await checks.problem("indexes")
     assert finding.remedy == ("REINDEX INDEX CONCURRENTLY ix_outbox_ready;",)
     await checks.apply_remedy(finding)

@@ -134,7 +134,8 @@ def test_apply_creates_what_is_missing_and_can_be_repeated(
 def test_apply_by_a_role_that_may_not_create_tables(run_postroom: InProcess, place: Place) -> None:
     role = f"role_{uuid4().hex[:12]}"
     place.feed(
-        f"CREATE ROLE {role} LOGIN PASSWORD '{role}'; GRANT USAGE ON SCHEMA public TO {role};"
+        f"CREATE ROLE {role} LOGIN PASSWORD '{role}'; GRANT {role} TO CURRENT_USER;"
+        f" GRANT USAGE ON SCHEMA public TO {role};"
     )
     login = make_url(place.url).set(username=role, password=role)
     url = login.render_as_string(hide_password=False)

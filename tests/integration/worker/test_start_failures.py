@@ -258,7 +258,9 @@ def test_tables_that_the_user_may_not_use(
 def stranger(engine: Engine, name: str) -> Iterator[None]:
     """Make a user who may do nothing, and remove it."""
     with engine.begin() as connection:
-        connection.execute(text(f"CREATE ROLE {name} LOGIN"))
+        connection.execute(
+            text(f"CREATE ROLE {name} LOGIN PASSWORD '{SECRET}'".replace(":", r"\:"))
+        )
     try:
         yield
     finally:
