@@ -95,6 +95,7 @@ class Bench:
     ) -> Turn:
         """Commit records while workers wait on an empty outbox. The rate counts from the commit."""
         await self.empty(contender)
+        read_before = await self.sequential_reads(contender.table)
         told = self._settings(contender, records // count, KEYS, settings)
         async with self.workers(contender, told, count) as workers:
             if contender.table:
@@ -107,7 +108,7 @@ class Bench:
             arrivals = await self.queue.watch(records, lambda: usage(workers))
         if contender.table or count == 1:  # several processes without one send the same events
             await self._finish(contender, records, check=check)
-        reads = await self.sequential_reads(contender.table)
+        reads = await self.sequential_reads(contender.table) - read_before
         return Turn(rate=arrivals.rate_since(start), arrivals=arrivals, sequential_reads=reads)
 
     @asynccontextmanager
@@ -127,7 +128,7 @@ class Bench:
             await connection.execute(text(f"{how} {table}"))
 
     async def sequential_reads(self, table: str) -> int:
-        """The rows of a table that sequential scans have read since it was emptied last."""
+        """The rows of a table that sequential scans have read so far."""
         statement = text("SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = :table")
         async with self.engine.connect() as connection:
             return int((await connection.execute(statement, {"table": table})).scalar() or 0)
@@ -145,8 +146,6 @@ class Bench:
         if contender.table:
             async with self.engine.begin() as connection:
                 await connection.execute(text(f"TRUNCATE {contender.table} RESTART IDENTITY"))
-                reset = "SELECT pg_stat_reset_single_table_counters(CAST(:table AS regclass))"
-                await connection.execute(text(reset), {"table": contender.table})
             await self.vacuum(contender.table)
 
     async def _fill(self, contender: Contender, records: int, keys: int) -> float:

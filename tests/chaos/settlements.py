@@ -68,8 +68,8 @@ class CommitSwallower:
 
 
 def through(proxy: Proxy, url: str) -> str:
-    """Give the URL of a database as it is behind a proxy."""
-    address = make_url(url).set(host=HOST, port=proxy.port)
+    """Give the URL of a database as it is behind a proxy, which has to read what it passes on."""
+    address = make_url(url).set(host=HOST, port=proxy.port).update_query_dict({"ssl": "disable"})
     return address.render_as_string(hide_password=False)
 
 
