@@ -2,7 +2,6 @@
 
 import gc
 from collections.abc import Iterator
-from uuid import uuid4
 
 import pytest
 from hypothesis import settings
@@ -13,7 +12,6 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 from tests.support.broker import Broker
 from tests.support.postgres import temporary_database, temporary_role
 from tests.support.rabbitmq import temporary_vhost
-from tests.support.services import service_url
 from tests.support.waiting import FULL, TEST_LIMIT
 
 LATE = ("tests/integration", "tests/unit")
@@ -27,6 +25,7 @@ SHARED = (
 pytest_plugins = [
     "tests.requirements_report",
     "tests.support.browser",
+    "tests.support.leftovers",
     "tests.time_report",
 ]
 
@@ -81,10 +80,10 @@ def postgres_sync_url(_postgres_database: URL) -> str:
     return _with_driver(_postgres_database, "psycopg")
 
 
-@pytest.fixture(scope="session")
-def rabbitmq_url(_session_name: str) -> Iterator[str]:
-    """This session's vhost."""
-    with temporary_vhost(service_url("POSTROOM_TEST_RABBITMQ_URL"), _session_name) as url:
+@pytest.fixture
+def rabbitmq_url() -> Iterator[str]:
+    """A vhost of the test's own."""
+    with temporary_vhost() as url:
         yield url
 
 
@@ -97,18 +96,15 @@ def broker(rabbitmq_url: str) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def _postgres_database(_session_name: str) -> Iterator[URL]:
-    server = service_url("POSTROOM_TEST_POSTGRES_URL")
+def _postgres_database() -> Iterator[URL]:
+    from tests.support.leftovers import watched  # a plugin, which pytest imports first
+
     with (
-        temporary_role(server, _session_name) as login,
-        temporary_database(login, _session_name) as url,
+        temporary_role() as login,
+        temporary_database("shared", login=login) as url,
+        watched(url),
     ):
         yield url
-
-
-@pytest.fixture(scope="session")
-def _session_name() -> str:
-    return f"postroom_test_{uuid4().hex[:12]}"
 
 
 def _with_driver(url: URL, driver: str) -> str:

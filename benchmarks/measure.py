@@ -6,10 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import median, quantiles
 
-from postroom.identity import uuid7
 from tests.support.postgres import temporary_database
 from tests.support.rabbitmq import temporary_vhost
-from tests.support.services import service_url
 
 Side = Callable[[], Awaitable[object]]
 
@@ -54,14 +52,12 @@ def ratio(values: Sequence[float]) -> str:
 @contextmanager
 def bench_database() -> Iterator[str]:
     """Create a database, give its URL for asyncpg, drop it."""
-    server = service_url("POSTROOM_TEST_POSTGRES_URL")
-    with temporary_database(server, f"bench_{uuid7().hex}") as url:
+    with temporary_database("bench") as url:
         yield url.set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)
 
 
 @contextmanager
 def bench_vhost() -> Iterator[str]:
     """Create a vhost of RabbitMQ, give its URL, delete it."""
-    server = service_url("POSTROOM_TEST_RABBITMQ_URL")
-    with temporary_vhost(server, f"bench_{uuid7().hex}") as url:
+    with temporary_vhost() as url:
         yield url

@@ -21,7 +21,6 @@ from scripts.copies import APPLICATIONS, Environment, run, run_copy
 from tests.docs.pages import TYPED_ALONG
 from tests.docs.typed_along import Reader
 from tests.support.rabbitmq import temporary_vhost
-from tests.support.services import service_url
 
 ROOT = Path(__file__).parents[1]
 DIST, SBOM = ROOT / "dist", ROOT / "sbom"
@@ -109,7 +108,7 @@ def check_page(wheel: Path, page: Path) -> None:
             run("sh", "-c", f"{environment.python} -m {here}", folder=folder)
 
         with (
-            temporary_vhost(service_url("POSTROOM_TEST_RABBITMQ_URL"), "release_check") as url,
+            temporary_vhost() as url,
             Reader.of_broker(url, folder / "work", environment.programs, install) as reader,
         ):
             reader.follow(page)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -14,7 +13,6 @@ from tests.chaos.ledger import Ledger
 from tests.chaos.mailbox import Mailbox
 from tests.chaos.worker import WorkerOptions
 from tests.support.postgres import temporary_database
-from tests.support.services import service_url
 from tests.support.shop import outbox
 from tests.support.waiting import FULL
 
@@ -25,8 +23,7 @@ collect_ignore = [] if FULL else ["test_broker_cluster.py"]
 @pytest.fixture
 def database_url() -> Iterator[str]:
     """A database that nobody else knows of, for asyncpg."""
-    server = service_url("POSTROOM_TEST_POSTGRES_URL")
-    with temporary_database(server, f"postroom_chaos_{uuid4().hex[:12]}") as url:
+    with temporary_database("chaos") as url:
         yield url.set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)
 
 

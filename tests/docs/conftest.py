@@ -2,19 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from tests.support.postgres import temporary_database
-from tests.support.services import service_url
 
 
 @pytest.fixture
 def database_url() -> Iterator[str]:
     """An empty database of the page's own."""
-    name = f"postroom_docs_{uuid4().hex[:12]}"
-    with temporary_database(service_url("POSTROOM_TEST_POSTGRES_URL"), name) as url:
+    with temporary_database("docs") as url:
         yield url.set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)
 
 

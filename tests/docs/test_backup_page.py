@@ -6,7 +6,6 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -18,6 +17,7 @@ from tests.docs.pages import ROOT
 from tests.support.broker import Broker
 from tests.support.command import SCRIPT
 from tests.support.program import Done, run_program
+from tests.support.services import own_name
 from tests.support.waiting import PATIENCE
 
 PAGE = (ROOT / "docs/operate/backup.md").read_text()
@@ -82,7 +82,7 @@ class Terminal:
 @pytest.fixture
 def restored(database_url: str) -> Iterator[str]:
     """The name of a database that the page creates."""
-    name = f"postroom_docs_{uuid4().hex[:12]}"
+    name = own_name("restored")
     yield name
     url = make_url(database_url).set(drivername="postgresql")
     with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as admin:

@@ -8,7 +8,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -23,6 +22,7 @@ from tests.docs.pages import ROOT
 from tests.support.broker import Broker
 from tests.support.in_process import InProcess, in_process
 from tests.support.rabbitmq import temporary_user
+from tests.support.services import own_name
 
 PAGE = (ROOT / "docs/operate/security.md").read_text()
 SQL = re.compile(r"^```sql\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -98,7 +98,7 @@ def roles(database_url: str) -> Iterator[Roles]:
     with engine.begin() as connection:
         outbox.create_tables(connection)
     engine.dispose()
-    roles = Roles(url, f"docs_{uuid4().hex[:8]}_")
+    roles = Roles(url, own_name("docs_"))
     yield roles
     roles.drop()
 

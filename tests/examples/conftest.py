@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -16,7 +15,6 @@ from tests.support.command import Commands, commands_in
 from tests.support.demo import Demo, as_make_does, running_demo
 from tests.support.migrated import empty_database
 from tests.support.rabbitmq import temporary_vhost
-from tests.support.services import service_url
 
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-")
 Target = tuple[str, Callable[[], set[str]]]
@@ -39,8 +37,7 @@ def session_commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comma
 @pytest.fixture(scope="session")
 def rabbitmq_url() -> Iterator[str]:
     """A vhost in which nobody but the examples declares what they declare."""
-    name = f"postroom_test_examples_{uuid4().hex[:12]}"
-    with temporary_vhost(service_url("POSTROOM_TEST_RABBITMQ_URL"), name) as url:
+    with temporary_vhost() as url:
         yield url
 
 

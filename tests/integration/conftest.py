@@ -5,7 +5,6 @@ import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import URL, Engine, create_engine, make_url, text
@@ -16,8 +15,8 @@ from tests.support.command import Commands, commands_in
 from tests.support.commit_order import relaxed
 from tests.support.doctor_checks import Checks, checks_at
 from tests.support.in_process import InProcess, in_process
+from tests.support.leftovers import keep_tables
 from tests.support.postgres import SECRET, temporary_database
-from tests.support.services import service_url
 from tests.support.shop import Base, outbox
 from tests.support.troubled_shop import Shop, in_trouble
 from tests.support.waiting import FULL
@@ -35,6 +34,7 @@ Play = Callable[[Story], Awaitable[None]]
 def _shop_tables(postgres_sync_url: str) -> Iterator[Engine]:
     engine = create_engine(postgres_sync_url)
     Base.metadata.create_all(engine)
+    keep_tables()
     yield engine
     engine.dispose()
 
@@ -163,8 +163,7 @@ def database_url(postgres_url: str, engine: AsyncEngine) -> str:
 @pytest.fixture(scope="module")
 def doctor_database() -> Iterator[URL]:
     """A database that a module of tests has to itself, with its transactions and statistics."""
-    server = service_url("POSTROOM_TEST_POSTGRES_URL")
-    with temporary_database(server, f"postroom_doctor_{uuid4().hex[:12]}") as url:
+    with temporary_database("doctor") as url:
         yield url
 
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from uuid import uuid4
 
 from sqlalchemy import make_url
 
 from tests.support.command import ROOT
 from tests.support.postgres import temporary_database
 from tests.support.program import run_program
-from tests.support.services import service_url
 
 
 def alembic(example: str, *commands: str, **environment: str) -> str:
@@ -23,9 +21,7 @@ def alembic(example: str, *commands: str, **environment: str) -> str:
 @contextmanager
 def empty_database(example: str, *, template: str = "template0") -> Iterator[str]:
     """Create a database for an example, give its URL for asyncpg, drop it."""
-    name = f"postroom_test_{example}_{uuid4().hex[:12]}"
-    server = service_url("POSTROOM_TEST_POSTGRES_URL")
-    with temporary_database(server, name, template=template) as url:
+    with temporary_database(example, template=template) as url:
         yield url.set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)
 
 

@@ -2,21 +2,18 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from uuid import uuid4
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from postroom import Outbox
 from tests.support.postgres import temporary_database
-from tests.support.services import service_url
 
 
 @asynccontextmanager
 async def never_vacuumed(outbox: Outbox) -> AsyncIterator[AsyncEngine]:
     """Create the tables of an outbox for as long as the block lasts."""
-    server = service_url("POSTROOM_TEST_POSTGRES_URL")
-    with temporary_database(server, f"postroom_vacuum_{uuid4().hex[:12]}") as url:
+    with temporary_database("vacuum") as url:
         engine = create_async_engine(url.set(drivername="postgresql+asyncpg"))
         async with engine.begin() as connection:
             await connection.run_sync(outbox.create_tables)

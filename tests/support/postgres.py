@@ -7,44 +7,56 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import URL, make_url
 
-from tests.support.services import missing
+from tests.support.services import missing, own_name, service_url
 
 SECRET = "s3cr:t/p@ss#%?&"
 """A password, of characters that are hard to write in a URL."""
 
+KEPT: set[str] = set()
+"""The names of the databases and roles that exist now, and will be dropped."""
+
 
 @contextmanager
-def temporary_role(server_url: str, name: str) -> Iterator[URL]:
+def temporary_role() -> Iterator[URL]:
     """Create a role that may create others, with the password SECRET; give the server's URL for it.
 
-    It shall own nothing any more at the end, when it is dropped.
+    It must own nothing at the end, when it is dropped.
     """
-    server = make_url(server_url).set(drivername="postgresql")
+    server, name = _server(), own_name("role")
     role, password = sql.Identifier(name), sql.Literal(SECRET)
     create = sql.SQL("CREATE ROLE {} LOGIN CREATEDB CREATEROLE PASSWORD {}")
     _execute(server, create.format(role, password))
+    KEPT.add(name)
     try:
         yield server.set(username=name, password=SECRET)
     finally:
         _execute(server, sql.SQL("DROP ROLE {}").format(role))
+        KEPT.discard(name)
 
 
 @contextmanager
 def temporary_database(
-    server_url: str | URL, name: str, *, template: str = "template0"
+    what: str, *, login: URL | None = None, template: str = "template0"
 ) -> Iterator[URL]:
     """Create a database, give its URL (without a driver), drop it with whoever is connected.
 
     Its commits do not wait for the disk. Nobody may be connected to the template.
     """
-    server = make_url(server_url).set(drivername="postgresql")
+    server, name = login or _server(), own_name(what)
     database, copied = sql.Identifier(name), sql.Identifier(template)
     _execute(server, sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(database, copied))
     _execute(server, sql.SQL("ALTER DATABASE {} SET synchronous_commit = off").format(database))
+    KEPT.add(name)
     try:
         yield server.set(database=name)
     finally:
         _execute(server, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(database))
+        KEPT.discard(name)
+
+
+def _server() -> URL:
+    url = service_url("POSTROOM_TEST_POSTGRES_URL")
+    return make_url(url).set(drivername="postgresql")
 
 
 def _execute(server: URL, statement: sql.Composed) -> None:

@@ -116,6 +116,14 @@ def _text(file: IO[bytes]) -> str:
     return file.read().decode()
 
 
+SERVERS: list[subprocess.Popen[bytes]] = []
+
+
+def server_pids() -> list[int]:
+    """Give the process that programs are forked from, once it was started."""
+    return [server.pid for server in SERVERS]
+
+
 @cache
 def _server() -> socket.socket:
     """Start the server of this process; it ends when this process does."""
@@ -125,6 +133,7 @@ def _server() -> socket.socket:
         server = subprocess.Popen(
             command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
         )
+    SERVERS.append(server)
     atexit.register(server.wait)
     atexit.register(ours.close)  # called first, and the server ends
     return ours

@@ -1,4 +1,4 @@
-"""A RabbitMQ virtual host that lives as long as one test session; users that live shorter."""
+"""RabbitMQ virtual hosts and users that live as long as a test."""
 
 import json
 import shutil
@@ -11,16 +11,16 @@ from uuid import uuid4
 import httpx
 from yarl import URL
 
-from tests.support.services import missing
+from tests.support.services import missing, own_name, service_url
 from tests.support.waiting import PATIENCE
 
 MANAGEMENT_PORT = 15672
 
 
 @contextmanager
-def temporary_vhost(server_url: str, name: str) -> Iterator[str]:
-    """Create a vhost that the URL's user may do everything in, give its URL, delete it."""
-    server = URL(server_url)
+def temporary_vhost() -> Iterator[str]:
+    """Create a vhost in which the tests may do everything, give its URL, delete it."""
+    server, name = URL(service_url("POSTROOM_TEST_RABBITMQ_URL")), own_name("vhost")
     administration = administration_of(server)
     administration.create(name)
     try:
@@ -33,7 +33,7 @@ class User:
     """A user of a vhost who may do nothing, until told otherwise."""
 
     def __init__(self, vhost_url: str, administration: "ManagementApi | Rabbitmqctl") -> None:
-        self.name = f"user_{uuid4().hex[:12]}"
+        self.name = own_name("user")
         self.password = f"secret_{uuid4().hex}"
         self._vhost_url = URL(vhost_url)
         self._vhost = self._vhost_url.path.removeprefix("/")

@@ -2,10 +2,20 @@
 
 import os
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 WRITTEN = Path(__file__).parents[2] / ".services" / "env"
+SESSION = os.environ.setdefault("POSTROOM_TEST_SESSION", uuid4().hex[:8])
+"""The session's id, which the workers of pytest-xdist inherit."""
+OWN = f"postroom_{SESSION}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_"
+"""The beginning of all names that this process gives to databases, roles, vhosts and users."""
+
+
+def own_name(what: str) -> str:
+    """Make a name for a server that no other test has."""
+    return f"{OWN}{what}_{uuid4().hex[:8]}"
 
 
 def service_url(variable: str) -> str:

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from uuid import uuid4
 
 import pytest
 
@@ -19,7 +18,6 @@ from tests.support.migrated import Template
 from tests.support.proxy import How, proxy_to
 from tests.support.rabbitmq import temporary_vhost
 from tests.support.server import Server, serve
-from tests.support.services import service_url
 from tests.support.waiting import eventually
 
 QUEUE = "group_message_processing"
@@ -59,10 +57,9 @@ class Installation:
 def installation(
     template: Template, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
-    name = f"postroom_test_consumer_{uuid4().hex[:12]}"
     with (
         template.copy() as database_url,
-        temporary_vhost(service_url("POSTROOM_TEST_RABBITMQ_URL"), name) as rabbitmq_url,
+        temporary_vhost() as rabbitmq_url,
         commands_in(tmp_path_factory.mktemp("consumer"), "guest:guest") as commands,
         Database(database_url) as database,
     ):

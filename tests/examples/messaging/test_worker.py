@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from uuid import uuid4
 
 import pytest
 
@@ -13,7 +12,6 @@ from tests.support.broker import Broker
 from tests.support.command import Commands
 from tests.support.rabbitmq import temporary_vhost
 from tests.support.server import serve
-from tests.support.services import service_url
 from tests.support.waiting import eventually
 
 QUEUES = ("group_message_processing", "scheduled_message_processing", "messaging_audit")
@@ -31,8 +29,7 @@ GROUP_MESSAGE_EVENTS = (*("created", "queued", "processing", "completed", "faile
 
 @pytest.fixture
 def empty_vhost_url() -> Iterator[str]:
-    name = f"postroom_test_messaging_{uuid4().hex[:12]}"
-    with temporary_vhost(service_url("POSTROOM_TEST_RABBITMQ_URL"), name) as url:
+    with temporary_vhost() as url:
         yield url
 
 

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import URL, Select, select
@@ -26,6 +25,7 @@ from postroom.operations import Operations
 from postroom.relay.cleaner import clean
 from postroom.store.store import Store
 from tests.support.doctor_checks import Checks
+from tests.support.services import own_name
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.requirement("E6"), pytest.mark.requirement("E10")]
@@ -36,7 +36,7 @@ FAILED, PUBLISHED = frozenset({RecordState.FAILED}), frozenset({RecordState.PUBL
 @pytest.fixture
 async def role(checks: Checks, doctor_database: URL) -> AsyncIterator[Checks]:
     """The checks for a role that may log in, and nothing else."""
-    name = f"role_{uuid4().hex[:12]}"
+    name = own_name("role")
     create = f"CREATE ROLE {name} LOGIN PASSWORD '{name}'"
     await checks.run(create, f"GRANT {name} TO CURRENT_USER")  # who may then drop what it owns
     login = doctor_database.set(drivername="postgresql+asyncpg", username=name, password=name)

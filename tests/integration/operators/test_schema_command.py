@@ -4,13 +4,12 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import URL, make_url
 
 from tests.support.in_process import InProcess
-from tests.support.services import missing
+from tests.support.services import missing, own_name
 from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.requirement("E6"), pytest.mark.requirement("E11")]
@@ -132,7 +131,7 @@ def test_apply_creates_what_is_missing_and_can_be_repeated(
 
 @pytest.mark.parametrize("place", ["postgresql"], indirect=True)
 def test_apply_by_a_role_that_may_not_create_tables(run_postroom: InProcess, place: Place) -> None:
-    role = f"role_{uuid4().hex[:12]}"
+    role = own_name("role")
     place.feed(
         f"CREATE ROLE {role} LOGIN PASSWORD '{role}'; GRANT {role} TO CURRENT_USER;"
         f" GRANT USAGE ON SCHEMA public TO {role};"

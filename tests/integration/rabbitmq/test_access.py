@@ -26,7 +26,7 @@ LATER = timedelta(seconds=31)
 """Longer than what is postponed waits, and than a pause in an outage."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def user(rabbitmq_url: str) -> Iterator[User]:
     with temporary_user(rabbitmq_url) as user:
         yield user

@@ -43,7 +43,7 @@ class Vault:
         return self.now()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def user(rabbitmq_url: str) -> Iterator[User]:
     with temporary_user(rabbitmq_url) as user:
         user.may(write=".*")

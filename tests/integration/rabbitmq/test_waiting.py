@@ -48,7 +48,7 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def user(rabbitmq_url: str) -> Iterator[User]:
     with temporary_user(rabbitmq_url) as user:
         yield user

@@ -40,7 +40,6 @@ from tests.support.noting import Diary, MainAsyncSession, WriteNote, noting_cont
 from tests.support.pgbouncer import pgbouncer_to
 from tests.support.postgres import temporary_database
 from tests.support.rows import all_delivered, save, until
-from tests.support.services import service_url
 from tests.support.shop import (
     Account,
     AccountClosed,
@@ -77,8 +76,7 @@ OLD_RECEIPTS = """
 @pytest.fixture(params=["repeatable read", "serializable"])
 def strict_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """A database of that default isolation, with the shop's tables."""
-    server = service_url("POSTROOM_TEST_POSTGRES_URL")
-    with temporary_database(server, f"postroom_strict_{uuid4().hex[:12]}") as url:
+    with temporary_database("strict") as url:
         engine = create_engine(url.set(drivername="postgresql+psycopg"), poolclass=NullPool)
         setting = f"default_transaction_isolation = '{request.param}'"
         with engine.begin() as connection:

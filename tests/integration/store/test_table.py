@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, registry
 
 from postroom import ConfigurationError, Outbox, OutboxRecord, UntypedEvent, map_outbox_table
+from tests.support.private_schema import private_schema
 from tests.support.shop import Base, outbox
 
 Play = Callable[[Callable[[Session], None]], Awaitable[None]]
@@ -319,6 +320,12 @@ def test_the_update_time_follows_an_update(database: Engine) -> None:
         assert record.updated_at > before
 
 
+@pytest.fixture
+def own_schema_url(postgres_sync_url: str) -> Iterator[str]:
+    with private_schema(postgres_sync_url) as url:
+        yield url
+
+
 @pytest.mark.requirement("A2")
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
 def test_mapping_at_start_up_makes_the_record_a_row(
@@ -326,12 +333,7 @@ def test_mapping_at_start_up_makes_the_record_a_row(
 ) -> None:
     url = "sqlite://"
     if backend == "postgresql":
-        # A schema of its own: the shop's outbox has the same name.
-        engine: Engine = request.getfixturevalue("sync_engine")
-        with engine.begin() as connection:
-            connection.execute(text("CREATE SCHEMA IF NOT EXISTS start_up"))
-        base: str = request.getfixturevalue("postgres_sync_url")
-        url = f"{base}?options=-csearch_path%3Dstart_up"
+        url = request.getfixturevalue("own_schema_url")  # the shop's outbox has the same name
     subprocess.run([sys.executable, "-W", "error", "-c", START_UP, url], check=True)
 
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import Engine, MetaData, make_url, text
@@ -20,6 +19,7 @@ from tests.support.command import SCRIPT, Commands
 from tests.support.in_process import InProcess
 from tests.support.listening import HOST
 from tests.support.postgres import SECRET
+from tests.support.services import own_name
 
 USAGE, DATABASE, SCHEMA, BROKER = 2, 3, 4, 5
 HIDE = """
@@ -238,7 +238,7 @@ def test_tables_of_another_version(
 def test_tables_that_the_user_may_not_use(
     run_postroom: InProcess, database_url: str, sync_engine: Engine, rabbitmq_url: str
 ) -> None:
-    url = make_url(database_url).set(username=f"stranger_{uuid4().hex[:12]}")
+    url = make_url(database_url).set(username=own_name("stranger"))
     with stranger(sync_engine, url.username or ""):
         environment = {
             "DATABASE_URL": url.render_as_string(hide_password=False),

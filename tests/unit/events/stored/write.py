@@ -2,14 +2,12 @@
 
 import json
 from typing import Any
-from uuid import uuid4
 
 from sqlalchemy import MetaData, create_engine, text
 from sqlalchemy.orm import Session
 
 from postroom import EventRegistry, Outbox
 from tests.support.postgres import temporary_database
-from tests.support.services import service_url
 from tests.unit.events.stored.cases import Case
 from tests.unit.events.stored.rows import CASES, FILE, stored_rows
 
@@ -19,8 +17,7 @@ _ROW = text("SELECT event_type, event_version, payload::text AS payload FROM out
 def main() -> None:
     rows = stored_rows()
     missing = [case for case in CASES if case.name not in rows]
-    server = service_url("POSTROOM_TEST_POSTGRES_URL")
-    with temporary_database(server, f"postroom_stored_{uuid4().hex[:12]}") as url:
+    with temporary_database("stored") as url:
         engine = create_engine(url.set(drivername="postgresql+psycopg"))
         outbox = Outbox(MetaData(), events=EventRegistry())
         outbox.metadata.create_all(engine)
