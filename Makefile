@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test coverage test-versions chaos lint check format requirements services bench bench-quick bench-peers compare bench-telemetry bench-operators bench-console capture drain screenshots docs docs-serve release-check clean
+.PHONY: help demo test test-rest test-all test-versions chaos lint check format requirements services bench bench-quick bench-peers compare bench-telemetry bench-operators bench-console capture drain screenshots docs docs-serve release-check clean
 
 BIN := .venv/bin
 BASE := .venv/.base-installed
@@ -37,12 +37,18 @@ help:  ## List the targets
 demo: $(BASE)  ## Serve a page on which to send messages, break things and watch deliveries; until Ctrl-C
 	@PYTHONPATH=examples/messaging $(BIN)/python -m demo $(if $(SECONDS),--seconds $(SECONDS))
 
-test: $(DEV) services  ## Run every test, and check that each requirement has a passing one
-	@$(BIN)/pytest -n $(JOBS) --no-loadscope-reorder $(or $(ARGS),--requirements)
+PYTEST = $(BIN)/pytest -n $(JOBS) --no-loadscope-reorder
 
-# Measuring takes half as long again, so it has a target of its own. The other tests run mostly other processes.
-coverage: $(DEV) services  ## Measure which branches the tests reach; less than 90 % fails
-	@$(BIN)/pytest -n $(JOBS) --no-loadscope-reorder --cov tests/unit tests/integration tests/console $(ARGS)
+test: $(DEV) services  ## Run what has to pass to trust a change, and check that each requirement has a passing test
+	@$(PYTEST) $(or $(ARGS),-m 'not extended' --requirements $(MEASURE))
+
+test-rest: $(DEV) services  ## Run the tests that make test leaves out: variants, pages, copies of the examples, browsers, chaos
+	@$(PYTEST) -m extended $(ARGS)
+
+# Measuring takes half as long again, so make test alone does not.
+test-all:  ## Run all tests, and measure which branches those of make test reach; less than 90 % fails
+	@$(MAKE) test MEASURE=--cov
+	@$(MAKE) test-rest
 
 test-versions: $(DEV) services  ## Run the tests on Python 3.11, 3.12 and 3.13, and on the lowest versions of all libraries
 	@$(BIN)/python -m scripts.versions $(ARGS)
@@ -54,7 +60,7 @@ LONG := tests/chaos tests/benchmarks/test_console.py $(addprefix tests/conforman
 	$(addprefix tests/integration/operators/test_,changing_commands.py reading_commands.py runbook_stories.py secrets.py)
 
 chaos: $(DEV) services  ## Kill, freeze and cut off relays for some minutes; the tests have a short version
-	@POSTROOM_CHAOS=full POSTROOM_TEST_PATIENCE=5 $(BIN)/pytest -n $(JOBS) --no-loadscope-reorder $(LONG) $(ARGS)
+	@POSTROOM_CHAOS=full POSTROOM_TEST_PATIENCE=5 $(PYTEST) $(LONG) $(ARGS)
 
 lint: $(DEV)  ## Check format, style, types and the direction of imports
 	@$(BIN)/ruff format --check --quiet --diff $(CODE)

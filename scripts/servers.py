@@ -145,6 +145,8 @@ class RabbitMQ(Service):
         return self._program() is not None
 
     def start(self) -> None:
+        if is_root():  # by its HTTP API, the tests create a vhost each in 0.1 s
+            run("rabbitmq-plugins", "enable", "rabbitmq_management")
         if self.find() is None:  # its package may have started it
             private = {} if is_root() else self._private_environment()
             run(str(self._program()), "-detached", environment=private)

@@ -47,22 +47,54 @@ def start_installed(service: Service) -> bool:
     return True
 
 
-def install_packages(service: Service) -> bool:
-    if not apt_install(service.name, *service.packages):
+def install_missing(services: Sequence[Service], programs: Sequence[Program]) -> set[str]:
+    """Install all that is missing by one call of apt-get, if root; gives the packages."""
+    packages = {
+        package
+        for service in services
+        if not os.environ.get(service.variable) and not service.installed() and not answers(service)
+        for package in service.packages
+    } | {
+        program.name
+        for program in programs
+        if not program.find() and program.variable not in os.environ
+    }
+    if not packages or not is_root() or shutil.which("apt-get") is None:
+        return set()
+    tell(f"installing {', '.join(sorted(packages))} ...")
+    installed = apt_install(packages) if apt("update") else set()
+    for program in programs:
+        if program.name in installed and program.is_service:
+            run("update-rc.d", program.name, "disable")
+            run("service", program.name, "stop")  # which the package may have started
+    return installed
+
+
+def apt_install(packages: set[str]) -> set[str]:
+    """Install Debian's packages together, else each that can be installed."""
+    if apt("install", "-y", "--no-install-recommends", *sorted(packages)):
+        return packages
+    if len(packages) == 1:
+        return set()
+    return set().union(*(apt_install({package}) for package in packages))
+
+
+def apt(*words: str) -> bool:
+    """Run apt-get; False if it fails, which it says."""
+    try:
+        run("apt-get", *words, environment={"DEBIAN_FRONTEND": "noninteractive"})
+    except (OSError, subprocess.SubprocessError):
+        tell(f"apt-get {' '.join(words)} failed: see .services/log")
         return False
-    service.start()
     return True
 
 
-def apt_install(name: str, *packages: str) -> bool:
-    """Install Debian's packages; False where that is not possible."""
-    if not is_root() or shutil.which("apt-get") is None:
-        return False
-    tell(f"installing {name} ...")
-    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-    run("apt-get", "update", environment=quiet)
-    run("apt-get", "install", "-y", "--no-install-recommends", *packages, environment=quiet)
-    return True
+def answers(service: Service) -> bool:
+    """Whether a server of this kind is there, whatever it says."""
+    try:
+        return service.find() is not None
+    except Unavailable:
+        return True
 
 
 def compose_up(service: Service) -> bool:
@@ -78,16 +110,18 @@ Step = Callable[[Service], bool]
 STEPS: Mapping[str, Step] = {
     "was running": already_running,
     "started": start_installed,
-    "installed": install_packages,
     "started in Docker": compose_up,
 }
 
 
-def provide(service: Service) -> tuple[Found, str]:
-    """Take the steps in order until one leads to a server; gives it, and the step's name."""
+def provide(service: Service, *, is_new: bool = False) -> tuple[Found, str]:
+    """Take the steps in order until one leads to a server; gives it, and the step's name.
+
+    A server that was just installed may run, but not yet as the tests need it.
+    """
     if os.environ.get(service.variable):
         return require(service, wait=0), "from the environment"
-    for done, step in STEPS.items():
+    for done, step in list(STEPS.items())[is_new:]:
         try:
             if step(service):
                 return require(service, PATIENCE), done
@@ -115,27 +149,19 @@ def require(service: Service, wait: float) -> Found:
         time.sleep(0.2)
 
 
-def provide_program(program: Program) -> str:
-    """Find a program that the tests start by themselves, or install it; gives how that went.
+def look_for(program: Program) -> str:
+    """Look for a program that the tests start by themselves; gives how that went.
 
     Without it, the tests that need it fail; all others can run.
     """
     name, variable = program.name, program.variable
     if program.find():
-        return "was installed"
+        return "installed"
     if variable in os.environ:
         tell(
             f"no {name} at {os.environ[variable]}, the tests that need it will fail: set {variable}"
         )
         return "missing"
-    try:
-        if apt_install(name, name):
-            if program.is_service:
-                run("update-rc.d", name, "disable")
-                run("service", name, "stop")  # which the package may have started
-            return "installed"
-    except (OSError, subprocess.SubprocessError) as error:
-        tell(f"{name} could not be installed: {masked(str(error))}")
     remedy = f"install {name}" + (f" or set {variable}" if variable else "")
     tell(f"no {name} here, the tests that need it will fail: {remedy}")
     return "missing"
@@ -153,9 +179,10 @@ def write_addresses(addresses: Mapping[str, str]) -> None:
 
 def main(services: Sequence[Service], programs: Sequence[Program]) -> int:
     addresses, lines = {}, []
+    new = install_missing(services, programs)
     for service in services:
         try:
-            found, how = provide(service)
+            found, how = provide(service, is_new=not new.isdisjoint(service.packages))
         except Unavailable as error:
             tell(str(error))
             return 1
@@ -163,7 +190,7 @@ def main(services: Sequence[Service], programs: Sequence[Program]) -> int:
         addresses[service.variable] = found.url
         lines.append(f"{service.name} {found.version} at {at} ({how})")
     write_addresses(addresses)
-    lines += [f"{program.name} ({provide_program(program)})" for program in programs]
+    lines += [f"{program.name} ({look_for(program)})" for program in programs]
     print("services: " + ", ".join(lines))
     return 0
 

@@ -2,10 +2,11 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
-from scripts import services
+from scripts import servers, services
 from scripts.servers import CHROMIUM, Found, PostgreSQL, Program, RabbitMQ, Unavailable, masked
 
 FREE_PORT = 1  # reserved, and nothing listens there
@@ -86,15 +87,42 @@ def test_a_url_from_the_environment_that_does_not_answer_is_not_replaced(
         services.provide(FakeServer(installed=True))
 
 
+@pytest.fixture
+def apt_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where an apt-get, which knows no package `unknown`, writes its arguments; and be root."""
+    calls, script = tmp_path / "calls", tmp_path / "apt-get"
+    script.write_text(f'#!/bin/sh\necho "$@" >> {calls}\ncase "$*" in *unknown*) exit 100; esac\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(services, "is_root", lambda: True)
+    monkeypatch.setattr(servers, "STATE", tmp_path / "services")
+    return calls
+
+
+def test_all_that_is_missing_is_installed_by_one_call(apt_calls: Path) -> None:
+    programs = [Program("absent", is_service=False)]
+    missing = [FakeServer(), FakeServer(running=True), FakeServer(installed=True)]
+    assert services.install_missing(missing, programs) == {"postgresql", "absent"}
+    assert services.install_missing([FakeServer(running=True)], []) == set()
+    install = "install -y --no-install-recommends absent postgresql"
+    assert apt_calls.read_text().splitlines() == ["update", install]
+
+
+def test_a_package_that_cannot_be_installed_keeps_no_other_from_it(apt_calls: Path) -> None:
+    programs = [Program(name, is_service=False) for name in ("absent", "unknown")]
+    assert services.install_missing([], programs) == {"absent"}
+    assert len(apt_calls.read_text().splitlines()) == 4
+
+
 def test_a_program_that_is_there_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
-    assert services.provide_program(Program(os.path.basename(sys.executable))) == "was installed"
+    assert services.look_for(Program(os.path.basename(sys.executable))) == "installed"
 
 
 def test_one_line_says_what_to_do_about_a_program_that_cannot_be_installed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert services.provide_program(Program("no-such-program")) == "missing"
+    assert services.look_for(Program("no-such-program")) == "missing"
     assert capsys.readouterr().err == (
         "services: no no-such-program here, the tests that need it will fail:"
         " install no-such-program\n"
@@ -117,7 +145,7 @@ def test_a_chromium_from_the_environment_that_is_not_there_is_not_replaced(
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
     monkeypatch.setenv("POSTROOM_TEST_CHROMIUM", "/no/such/chromium")
-    assert services.provide_program(CHROMIUM) == "missing"
+    assert services.look_for(CHROMIUM) == "missing"
     assert capsys.readouterr().err == (
         "services: no chromium-headless-shell at /no/such/chromium,"
         " the tests that need it will fail: set POSTROOM_TEST_CHROMIUM\n"
@@ -125,7 +153,7 @@ def test_a_chromium_from_the_environment_that_is_not_there_is_not_replaced(
 
 
 def test_one_line_says_what_to_do_without_a_chromium(capsys: pytest.CaptureFixture[str]) -> None:
-    assert services.provide_program(CHROMIUM) == "missing"
+    assert services.look_for(CHROMIUM) == "missing"
     assert capsys.readouterr().err == (
         "services: no chromium-headless-shell here, the tests that need it will fail:"
         " install chromium-headless-shell or set POSTROOM_TEST_CHROMIUM\n"
