@@ -41,13 +41,13 @@ def new_outbox() -> Outbox:
 
 
 @pytest.fixture
-def outbox(sync_engine: Engine) -> Outbox:
-    """An application's outbox, with nothing in it."""
+def outbox(sync_engine: Engine) -> Iterator[Outbox]:
+    """An application's outbox."""
     outbox = new_outbox()
     with sync_engine.begin() as connection:
         outbox.create_tables(connection)
-        connection.execute(text(f"TRUNCATE {TABLE}"))
-    return outbox
+    yield outbox
+    outbox.metadata.drop_all(sync_engine)
 
 
 @pytest.fixture

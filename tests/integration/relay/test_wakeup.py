@@ -391,3 +391,4 @@ def test_each_outbox_has_commits_of_its_own(sync_engine: Engine, calls: Calls) -
         session.commit()
         assert (calls.count, other.count) == (2, 2)
     unsubscribe()
+    second.metadata.drop_all(sync_engine)
