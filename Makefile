@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-rest test-all test-versions chaos lint check format requirements services bench bench-quick bench-peers compare bench-telemetry bench-operators bench-console capture drain screenshots docs docs-serve release-check clean
+.PHONY: help demo test test-rest test-all test-orders test-versions chaos lint check format requirements services bench bench-quick bench-peers compare bench-telemetry bench-operators bench-console capture drain screenshots docs docs-serve release-check clean
 
 BIN := .venv/bin
 BASE := .venv/.base-installed
@@ -49,6 +49,9 @@ test-rest: $(DEV) services  ## Run the tests that make test leaves out: variants
 test-all:  ## Run all tests, and measure which branches those of make test reach; less than 90 % fails
 	@$(MAKE) test MEASURE=--cov
 	@$(MAKE) test-rest
+
+test-orders: $(DEV) services  ## Run make test's tests in 20 random orders, half of them on a busy machine; ARGS="--runs 5"
+	@$(BIN)/python -m scripts.orders $(ARGS)
 
 test-versions: $(DEV) services  ## Run the tests on Python 3.11, 3.12 and 3.13, and on the lowest versions of all libraries
 	@$(BIN)/python -m scripts.versions $(ARGS)
