@@ -38,15 +38,6 @@ async def test_after_crashes_a_record_is_written_down_before_it_is_sent() -> Non
     assert bench.store.rows == {}
 
 
-async def test_other_partitions_are_delivered_as_usual_after_crashes_of_one() -> None:
-    bench = Bench(seconds=1)
-    crashed(bench, 1)
-    bench.store.put(1, 2, 3, partition=1)
-    bench.store.put(11, 12, 13, partition=2)
-    await bench.run(0.5)
-    assert sorted(bench.publisher.sent) == [1, 11, 12, 13]
-
-
 async def test_after_enough_records_the_crashes_are_cleared() -> None:
     bench = Bench(seconds=0.1, max_in_flight=1, batch_size=1)
     crashed(bench)
