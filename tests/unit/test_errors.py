@@ -9,8 +9,6 @@ from sqlalchemy.exc import IntegrityError
 from postroom import (
     CaptureError,
     CaptureWarning,
-    ConfigurationError,
-    EventDefinitionError,
     PayloadError,
     PostroomError,
     SchemaError,
@@ -19,18 +17,17 @@ from postroom import (
 )
 from postroom.errors import MAX_TEXT, error_text, traceable
 
-ALL = [
-    CaptureError,
-    ConfigurationError,
-    EventDefinitionError,
-    PayloadError,
-    SchemaError,
-    UnknownEventTypeError,
-]
+DEFINED = {
+    name: thing
+    for name, thing in vars(errors).items()
+    if isinstance(thing, type) and issubclass(thing, Exception)
+}
 
 
 def test_one_except_clause_catches_all_of_them() -> None:
-    assert [error for error in ALL if not issubclass(error, PostroomError)] == []
+    others = {name for name, error in DEFINED.items() if not issubclass(error, PostroomError)}
+    assert others == {"CaptureWarning"}
+    assert issubclass(CaptureWarning, UserWarning)
 
 
 @pytest.mark.parametrize("error", [CaptureError, PayloadError, UnknownEventTypeError])
@@ -38,17 +35,8 @@ def test_what_is_wrong_with_a_value_is_a_value_error(error: type[Exception]) -> 
     assert issubclass(error, ValueError)
 
 
-def test_a_warning_is_a_user_warning() -> None:
-    assert issubclass(CaptureWarning, UserWarning)
-
-
 def test_the_docstring_draws_the_whole_tree() -> None:
-    defined = [
-        name
-        for name, thing in vars(errors).items()
-        if isinstance(thing, type) and issubclass(thing, Exception)
-    ]
-    assert [name for name in defined if name not in (errors.__doc__ or "")] == []
+    assert [name for name in DEFINED if name not in (errors.__doc__ or "")] == []
 
 
 @pytest.mark.requirement("A8")
@@ -57,9 +45,6 @@ def test_an_unknown_event_type_says_what_is_known() -> None:
     assert (error.event_type, error.known) == ("Lost", ("Paid", "Shipped"))
     assert "'Lost'" in str(error)
     assert "Paid, Shipped" in str(error)
-
-
-def test_an_unknown_event_type_says_when_nothing_is_known() -> None:
     assert "Known: none" in str(UnknownEventTypeError("Lost", []))
 
 
@@ -151,7 +136,7 @@ def test_a_chain_that_comes_back_to_itself_ends() -> None:
 
 def test_a_chain_of_any_length_can_be_copied() -> None:
     error = ValueError("4111")
-    for _ in range(5000):
+    for _ in range(2000):
         following = ValueError("4111")
         following.__context__ = error
         error = following

@@ -1,7 +1,7 @@
 """The event bus, and the middleware that empties it into a session."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -72,44 +72,20 @@ def middleware() -> OutboxMiddleware:
 
 @pytest.mark.requirement("C2")
 def test_a_new_bus_is_empty() -> None:
+    assert bus_with(created()).has_events
     bus = EventBus()
     assert (bus.has_events, bus.event_count, bus.events, bus.collect()) == (False, 0, (), [])
 
 
-@pytest.mark.requirement("C2")
-@pytest.mark.requirement("C18")
-def test_emitted_events_are_collected_in_order() -> None:
+@pytest.mark.requirement("C2", "C18")
+def test_emitted_events_are_listed_in_order_and_collected_once() -> None:
     events = [created(number) for number in range(5)]
     bus = bus_with(*events)
-    assert bus.has_events
-    assert bus.event_count == 5
-    assert bus.events == tuple(events)
-    assert bus.collect() == events
-
-
-@pytest.mark.requirement("C2")
-@pytest.mark.requirement("C18")
-def test_collecting_clears_the_bus() -> None:
-    bus = bus_with(created(1))
+    assert (bus.has_events, bus.event_count, bus.events) == (True, 5, tuple(events))
     collected = bus.collect()
     assert (bus.has_events, bus.event_count, bus.collect()) == (False, 0, [])
-    bus.emit(created(2))
-    assert len(collected) == 1
-
-
-@pytest.mark.requirement("C2")
-@pytest.mark.requirement("C18")
-def test_looking_does_not_clear_the_bus() -> None:
-    bus = bus_with(created())
-    assert bus.events == bus.events
-    assert bus.event_count == 1
-
-
-@pytest.mark.requirement("C2")
-def test_two_buses_share_nothing() -> None:
-    one, other = EventBus(), EventBus()
-    one.emit(created())
-    assert not other.has_events
+    bus.emit(created())
+    assert collected == events
 
 
 @pytest.mark.requirement("C2", "C4")
@@ -119,8 +95,7 @@ async def test_the_dependencies_give_a_new_bus_and_a_middleware() -> None:
     assert isinstance(await get_outbox_middleware(), OutboxMiddleware)
 
 
-@pytest.mark.requirement("C4", "C1")
-@pytest.mark.requirement("C18")
+@pytest.mark.requirement("C4", "C1", "C18")
 async def test_a_flush_adds_a_record_per_event_in_order(middleware: OutboxMiddleware) -> None:
     session = Session()
     events = [created(number) for number in range(3)]
@@ -133,8 +108,7 @@ async def test_a_flush_adds_a_record_per_event_in_order(middleware: OutboxMiddle
     assert not bus.has_events
 
 
-@pytest.mark.requirement("C4")
-@pytest.mark.requirement("C18")
+@pytest.mark.requirement("C4", "C18")
 async def test_a_flush_adds_the_envelope(middleware: OutboxMiddleware) -> None:
     session = Session()
     await middleware.flush(session, bus_with(created()))
@@ -151,8 +125,7 @@ async def test_a_flush_adds_the_envelope(middleware: OutboxMiddleware) -> None:
     assert (record.status, record.occurred_at) == ("pending", MOMENT)
 
 
-@pytest.mark.requirement("C4")
-@pytest.mark.requirement("C18")
+@pytest.mark.requirement("C4", "C18")
 async def test_a_flush_adds_the_context_with_ids_as_strings(middleware: OutboxMiddleware) -> None:
     session = Session()
     await middleware.flush(
@@ -200,30 +173,12 @@ async def test_a_typed_event_gets_the_envelope_too(middleware: OutboxMiddleware)
     }
 
 
-@pytest.mark.requirement("C4")
-async def test_the_timestamp_is_the_moment_that_it_happened(middleware: OutboxMiddleware) -> None:
-    session = Session()
-    there = MOMENT.astimezone(timezone(timedelta(hours=3)))
-    await middleware.flush(session, bus_with(created(occurred_at=there)))
-    [record] = added(session)
-    assert datetime.fromisoformat(record.payload["timestamp"]) == MOMENT
-
-
-@pytest.mark.requirement("C4")
-@pytest.mark.requirement("C18")
+@pytest.mark.requirement("C4", "C18")
 async def test_an_empty_bus_adds_nothing(middleware: OutboxMiddleware) -> None:
     session = Session()
     assert await middleware.flush(session, EventBus(), user_id=ID) == 0
     assert not session.new
     assert not session.in_transaction()
-
-
-@pytest.mark.requirement("C4")
-async def test_a_second_flush_finds_nothing_left(middleware: OutboxMiddleware) -> None:
-    session, bus = Session(), bus_with(created())
-    assert await middleware.flush(session, bus) == 1
-    assert await middleware.flush(session, bus) == 0
-    assert len(added(session)) == 1
 
 
 @pytest.mark.requirement("C4")
@@ -311,37 +266,35 @@ class Stamped(DomainEvent, aggregate="stamp", key="number"):
     user_id: str
 
 
-def stamped(timestamp: str = "my time") -> Stamped:
-    return Stamped(
-        number=7,
-        event_type="my type",
-        aggregate_type="my aggregate",
-        aggregate_id="my id",
-        timestamp=timestamp,
-        user_id="u-1",
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class CamelStamped(DomainEvent, case="camel"):
     user_id: str = "u-1"
 
 
+STAMPED = Stamped(
+    number=7,
+    event_type="my type",
+    aggregate_type="my aggregate",
+    aggregate_id="my id",
+    timestamp="my time",
+    user_id="u-1",
+)
+
+
 @pytest.mark.requirement("C4")
-@pytest.mark.parametrize("value", ["mine", "my time", "x"])
 async def test_the_fields_of_a_typed_event_win_over_the_envelope(
-    middleware: OutboxMiddleware, value: str
+    middleware: OutboxMiddleware,
 ) -> None:
-    session, event = Session(), stamped(value)
-    await middleware.flush(session, bus_with(event), request_id="r-1")
+    session = Session()
+    await middleware.flush(session, bus_with(STAMPED), request_id="r-1")
     [record] = added(session)
     assert record.payload["request_id"] == "r-1"
     names = ("event_type", "aggregate_type", "aggregate_id", "timestamp")
-    assert [record.payload[name] for name in names] == ["my type", "my aggregate", "my id", value]
+    assert [record.payload[name] for name in names] == [getattr(STAMPED, name) for name in names]
     assert (record.event_type, record.aggregate_type) == ("Stamped", "stamp")
     assert record.aggregate_id == "7"
     registry = outbox.settings.registry
-    assert deserialize_event("Stamped", record.payload, registry=registry) == event
+    assert deserialize_event("Stamped", record.payload, registry=registry) == STAMPED
 
 
 @pytest.mark.requirement("C4")
@@ -351,7 +304,7 @@ async def test_a_context_with_the_name_of_a_field_is_refused_whatever_its_value(
     middleware: OutboxMiddleware, name: str, value: str | None
 ) -> None:
     """The class could not be rebuilt as it was. An untyped payload has no class to be true to."""
-    session, bus = Session(), bus_with(created(), stamped())
+    session, bus = Session(), bus_with(created(), STAMPED)
     with pytest.raises(CaptureError, match=rf"Stamped: `{name}` is the event's own.*Leave.*rename"):
         await middleware.flush(session, bus, **{name: value})
     assert not session.new
@@ -368,10 +321,10 @@ async def test_the_name_of_a_field_is_its_name_in_the_payload(middleware: Outbox
         await middleware.flush(session, bus_with(CamelStamped()), userId="u-1")
 
 
-@pytest.mark.parametrize("wrong", [{"event_type": "x"}, "x", 5, None, object(), MessageQueued])
+@pytest.mark.parametrize("wrong", [{"event_type": "x"}, None, MessageQueued])
 def test_what_is_no_event_is_refused_when_it_is_emitted(wrong: Any) -> None:
     bus = EventBus()
-    with pytest.raises(EventDefinitionError, match=r"is not an event.*DomainEvent"):
+    with pytest.raises(EventDefinitionError):
         bus.emit(wrong)
     assert not bus.has_events
 

@@ -49,7 +49,7 @@ async def test_a_refused_event_takes_the_others_along(session: Any) -> None:
 
 @pytest.mark.parametrize("given", [event, None, 1])
 async def test_one_event_instead_of_a_list_is_refused(session: Any, given: Any) -> None:
-    with pytest.raises(CaptureError, match=r"instead of a list of events\. Give \[event\]"):
+    with pytest.raises(CaptureError, match="instead of a list"):
         await outbox.save(session, given)
 
 

@@ -1,5 +1,6 @@
 """Which class of session an interceptor listens to."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,13 +52,25 @@ def thing() -> Thing:
     return thing
 
 
-def test_a_maker_gets_a_class_of_its_own() -> None:
-    maker, other = sessionmaker(), sessionmaker()
+MAKERS: list[Callable[[], Any]] = [
+    sessionmaker,
+    async_sessionmaker,
+    lambda: scoped_session(sessionmaker()),
+    lambda: async_scoped_session(async_sessionmaker(), scopefunc=lambda: 1),
+]
+
+
+def sync(session: Any) -> Any:
+    return getattr(session, "sync_session", session)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_maker_gets_a_class_of_its_own(make: Callable[[], Any]) -> None:
+    maker, other = make(), make()
     target = session_class(maker)
     assert issubclass(target, CapturingSession)
-    assert isinstance(maker(), target)
-    assert not isinstance(other(), target)
-    assert target is not Session
+    assert isinstance(sync(maker()), target)
+    assert not isinstance(sync(other()), target)
 
 
 def test_a_maker_keeps_the_class_that_the_application_gave_it() -> None:
@@ -69,13 +82,6 @@ def test_a_maker_keeps_the_class_that_the_application_gave_it() -> None:
     assert not session.expire_on_commit
 
 
-def test_an_async_maker_gets_a_class_of_its_own() -> None:
-    maker, other = async_sessionmaker(), async_sessionmaker()
-    target = session_class(maker)
-    assert isinstance(maker().sync_session, target)
-    assert not isinstance(other().sync_session, target)
-
-
 def test_an_async_maker_keeps_the_class_that_the_application_gave_it() -> None:
     by_class = async_sessionmaker(class_=OwnAsyncSession)
     by_keyword = async_sessionmaker(sync_session_class=OwnSession)
@@ -84,20 +90,6 @@ def test_an_async_maker_keeps_the_class_that_the_application_gave_it() -> None:
         assert issubclass(target, OwnSession)
         assert isinstance(maker().sync_session, target)
     assert OwnAsyncSession.sync_session_class is OwnSession
-
-
-def test_a_scoped_session_is_its_maker() -> None:
-    scoped = scoped_session(sessionmaker())
-    target = session_class(scoped)
-    assert issubclass(target, CapturingSession)
-    assert isinstance(scoped(), target)
-
-
-def test_an_async_scoped_session_is_its_maker() -> None:
-    scoped = async_scoped_session(async_sessionmaker(), scopefunc=lambda: 1)
-    target = session_class(scoped)
-    assert issubclass(target, CapturingSession)
-    assert isinstance(scoped().sync_session, target)
 
 
 def test_a_class_of_sessions_is_listened_to_itself() -> None:

@@ -53,25 +53,23 @@ async def error_of(target: str, *kinds: type) -> str:
     return str(caught.value)
 
 
-async def test_a_relay_is_found_in_a_module_of_the_working_directory(write: Write) -> None:
-    name = write(f"{RELAY}\nrelay = make()")
-    assert await load(f"{name}:relay", OutboxRelay) is sys.modules[name].relay
-
-
-async def test_the_function_that_makes_a_relay_is_called(write: Write) -> None:
-    name = write(RELAY)
-    assert isinstance(await load(f"{name}:make", OutboxRelay), OutboxRelay)
-
-
-async def test_an_async_function_that_makes_a_relay_is_awaited(write: Write) -> None:
-    name = write(f"{RELAY}\nasync def make_async():\n    return make()")
-    assert isinstance(await load(f"{name}:make_async", OutboxRelay), OutboxRelay)
-
-
-async def test_a_name_may_have_dots(write: Write) -> None:
-    name = write(f"{RELAY}\nclass Container:\n    relay = make()")
-    found = await load(f"{name}:Container.relay", OutboxRelay)
-    assert found is sys.modules[name].Container.relay
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("relay = make()", "relay"),
+        ("", "make"),
+        ("async def make_async():\n    return make()", "make_async"),
+        ("class Container:\n    relay = make()", "Container.relay"),
+    ],
+)
+async def test_a_relay_or_what_makes_it_is_found_in_a_module_of_the_working_directory(
+    write: Write, text: str, path: str
+) -> None:
+    name = write(f"{RELAY}\n{text}")
+    found = await load(f"{name}:{path}", Topology, OutboxRelay)
+    assert isinstance(found, OutboxRelay)
+    if path == "relay":
+        assert found is sys.modules[name].relay
 
 
 async def test_a_module_may_be_in_a_package(write: Write, tmp_path: Path) -> None:
@@ -80,11 +78,6 @@ async def test_a_module_may_be_in_a_package(write: Write, tmp_path: Path) -> Non
     (package / "__init__.py").touch()
     (package / "parts.py").write_text("from postroom.publishers.rabbitmq import *\nT = Topology()")
     assert await load(f"{package.name}.parts:T", Topology) == Topology()
-
-
-async def test_one_of_several_kinds_will_do(write: Write) -> None:
-    name = write("from postroom.publishers.rabbitmq import Topology\nTOPOLOGY = Topology()")
-    assert await load(f"{name}:TOPOLOGY", Topology, OutboxRelay) == Topology()
 
 
 @pytest.mark.parametrize("target", ["shop", "shop:", ":relay", "", ":"])

@@ -40,12 +40,9 @@ def failure() -> Any:
         return sys.exc_info()
 
 
-def test_a_line_of_text_has_time_level_logger_and_message() -> None:
+def test_a_line_of_text_has_time_level_logger_message_and_traceback() -> None:
     line = TextFormatter().format(record_of("%d records", 3))
     assert line == "2026-01-31T12:00:00.250Z WARNING postroom.relay: 3 records"
-
-
-def test_a_line_of_text_is_followed_by_the_traceback() -> None:
     line = TextFormatter().format(record_of("it failed", exc_info=failure()))
     assert line.splitlines()[-1] == "LookupError: gone"
 
@@ -66,14 +63,13 @@ def test_json_has_what_the_call_gave_besides() -> None:
     assert (document["event_type"], document["facts"]) == ("x", {"n": 1})
 
 
-def test_json_has_the_traceback_in_one_line() -> None:
+def test_json_has_traceback_stack_and_any_text_in_one_line() -> None:
     document = as_json(record_of("it failed", exc_info=failure()))
     assert document["exception"].splitlines()[0] == "Traceback (most recent call last):"
     assert document["exception"].splitlines()[-1] == "LookupError: gone"
-
-
-def test_json_keeps_letters_and_new_lines() -> None:
-    assert as_json(record_of("Grüße,\n„世界“"))["message"] == "Grüße,\n„世界“"
+    document = as_json(record_of("Grüße,\n„世界“", stack_info="the stack"))
+    assert document["message"] == "Grüße,\n„世界“"
+    assert "the stack" in json.dumps(document)
 
 
 @pytest.mark.parametrize("name", ["time", "level", "logger"])
@@ -85,10 +81,6 @@ def test_what_is_given_besides_hides_nothing(name: str) -> None:
 @pytest.mark.parametrize("value", [{(1, 2): 3}, float("nan"), {1: float("inf")}])
 def test_what_json_cannot_hold_is_no_reason_to_lose_the_line(value: object) -> None:
     assert as_json(record_of("x", odd=value))["message"] == "x"
-
-
-def test_json_has_the_stack_if_it_is_asked_for() -> None:
-    assert "the stack" in json.dumps(as_json(record_of("x", stack_info="the stack")))
 
 
 CANARY = "canary-5e1"

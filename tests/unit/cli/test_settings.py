@@ -189,11 +189,6 @@ def test_an_option_wins_over_the_environment_over_the_file_over_the_default(name
     assert getattr(gather({name: option}, environment), name) == as_read(option)
 
 
-def test_the_names_in_the_environment_are_all_different() -> None:
-    variables = [variable_of(name) for name in EXAMPLES]
-    assert len(set(variables)) == len(variables)
-
-
 @pytest.mark.parametrize("name", ["database", "batch_size", "log_format", "health_port"])
 def test_what_is_empty_in_the_environment_is_not_told(name: str) -> None:
     write(toml(**{name: EXAMPLES[name][2]}))
@@ -210,36 +205,24 @@ def test_an_empty_channel_means_only_to_poll(source: str) -> None:
     assert gather(flags, environment).channel is None
 
 
+BAD = {
+    "poll_interval": ["0", "-1", "soon", "nan", "inf"],
+    "batch_size": ["0", "1.5", "many", "1e12"],
+    "max_retries": ["0", "-3"],
+    "max_crashes": ["0"],
+    "lease": ["0"],
+    "grace": ["-1"],
+    "retry": ["often", "1,,2", "-1", ","],
+    "on_failed": ["stop"],
+    "cleanup_days": ["-1", "1e9"],
+    "health_port": ["0", "65536", "http"],
+    "log_format": ["xml"],
+    "log_level": ["LOUD"],
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("poll_interval", "0"),
-        ("poll_interval", "-1"),
-        ("poll_interval", "soon"),
-        ("poll_interval", "nan"),
-        ("poll_interval", "inf"),
-        ("batch_size", "0"),
-        ("batch_size", "1.5"),
-        ("batch_size", "many"),
-        ("batch_size", "1e12"),
-        ("max_retries", "0"),
-        ("max_retries", "-3"),
-        ("max_crashes", "0"),
-        ("lease", "0"),
-        ("grace", "-1"),
-        ("retry", "often"),
-        ("retry", "1,,2"),
-        ("retry", "-1"),
-        ("retry", ","),
-        ("on_failed", "stop"),
-        ("cleanup_days", "-1"),
-        ("cleanup_days", "1e9"),
-        ("health_port", "0"),
-        ("health_port", "65536"),
-        ("health_port", "http"),
-        ("log_format", "xml"),
-        ("log_level", "LOUD"),
-    ],
+    ("name", "value"), [(name, value) for name, values in BAD.items() for value in values]
 )
 def test_a_bad_value_is_named_with_who_said_it(name: str, value: str) -> None:
     variable = variable_of(name)
@@ -264,64 +247,43 @@ def test_a_bad_value_is_named_with_who_said_it(name: str, value: str) -> None:
         ("log_format = 5", "log_format"),
         ("relay = 5", "relay"),
         (f"batch_size = 1{'0' * 400}", "batch_size"),
+        *((f'{each} = ["amqp://user:{SECRET}@host/"]', each) for each in ("database", "broker")),
     ],
 )
 def test_a_value_of_the_wrong_kind_in_the_file_is_named(line: str, setting: str) -> None:
-    write(f"[tool.postroom]\n{line}\n")
-    assert f"{setting} in pyproject.toml" in error_of()
-
-
-def test_a_bad_value_names_the_file_that_it_is_in() -> None:
-    path = write(toml(batch_size=0), "other.toml")
-    assert "batch_size in other.toml is 0" in error_of(config=path)
-
-
-@pytest.mark.parametrize("name", ["database", "broker"])
-def test_a_bad_url_is_never_shown(name: str) -> None:
-    write(f'[tool.postroom]\n{name} = ["amqp://user:{SECRET}@host/"]\n')
-    text = error_of()
-    assert f"{name} in pyproject.toml" in text
+    path = write(f"[tool.postroom]\n{line}\n", "other.toml")
+    text = error_of(config=path)
+    assert f"{setting} in other.toml" in text
     assert SECRET not in text
 
 
 # -- the file
 
 
-def test_a_setting_that_is_not_known_is_named_with_those_that_are() -> None:
-    write(toml(batchsize=5))
-    text = error_of()
-    assert "'batchsize'" in text
-    assert "batch_size" in text
-    assert "pyproject.toml" in text
+NO_SETTINGS: list[tuple[bytes, str]] = [
+    (b"[worker]\nbatch_size = 5\n", "named.toml has no table [tool.postroom]."),
+    (b"[tool.postroom]\nbatchsize = 5\n", "'batchsize'"),
+    (b"[tool]\npostroom = 5\n", "named.toml: [tool.postroom] has to be a table of settings."),
+    (b"[[tool.postroom]]\n", "named.toml: [tool.postroom] has to be a table of settings."),
+    (b"[tool.postroom]\nexchange = '\xff'\n", "named.toml is no TOML"),
+    (f'[tool.postroom]\ndatabase = "postgresql://u:{SECRET}@h/d\n'.encode(), "line 2"),
+]
 
 
-def test_other_tables_of_the_usual_file_are_nobody_s_settings() -> None:
-    write('[tool.ruff]\nline-length = 100\n\n[project]\nname = "shop"\n')
-    assert gather().exchange == "messaging"
-
-
-def test_a_file_that_is_named_has_to_have_settings() -> None:
-    path = write("[worker]\nbatch_size = 5\n", "postroom.toml")
-    assert error_of(config=path) == "postroom.toml has no table [tool.postroom]."
-
-
-def test_a_file_that_is_no_toml_is_named_with_the_place_of_the_fault() -> None:
-    write(f'[tool.postroom]\ndatabase = "postgresql://u:{SECRET}@h/d\nexchange = "x"\n')
-    text = error_of()
-    assert text.startswith("pyproject.toml is no TOML")
-    assert "line 2" in text
+@pytest.mark.parametrize(("content", "says"), NO_SETTINGS)
+def test_a_file_that_is_named_has_to_have_settings(content: bytes, says: str) -> None:
+    path = Path("named.toml")
+    path.write_bytes(content)
+    text = error_of(config=path)
+    assert "named.toml" in text
+    assert says in text
     assert SECRET not in text
 
 
-def test_a_file_that_is_no_text_is_no_toml() -> None:
-    Path("pyproject.toml").write_bytes(b"[tool.postroom]\nexchange = '\xff'\n")
-    assert error_of().startswith("pyproject.toml is no TOML")
-
-
-@pytest.mark.parametrize("text", ["[tool]\npostroom = 5\n", "[[tool.postroom]]\n"])
-def test_settings_that_are_no_table_are_named(text: str) -> None:
+@pytest.mark.parametrize("text", ["", '[tool.ruff]\nline-length = 100\n[project]\nname = "shop"\n'])
+def test_other_tables_of_the_usual_file_are_nobody_s_settings(text: str) -> None:
     write(text)
-    assert error_of() == "pyproject.toml: [tool.postroom] has to be a table of settings."
+    assert gather().exchange == "messaging"
 
 
 def test_a_file_that_is_named_has_to_be_there(directory: Path) -> None:
@@ -337,33 +299,13 @@ def test_a_file_that_is_named_is_read_instead_of_the_usual_one() -> None:
     assert (settings.exchange, settings.batch_size) == ("named", 100)
 
 
-def test_an_empty_file_says_nothing() -> None:
-    write("")
-    assert gather().exchange == "messaging"
-
-
 # -- the relay of a module
 
 
-def test_a_relay_may_be_named_in_the_file() -> None:
+def test_a_database_of_a_flag_but_not_of_the_environment_wins_over_the_relay_in_the_file() -> None:
     write(toml(relay="shop.outbox:relay"))
-    assert gather().relay == "shop.outbox:relay"
-
-
-def test_an_argument_wins_over_the_relay_in_the_file() -> None:
-    write(toml(relay="shop.outbox:relay"))
-    assert gather({"relay": "other:relay"}).relay == "other:relay"
-
-
-def test_a_database_that_a_flag_names_wins_over_the_relay_in_the_file() -> None:
-    write(toml(relay="shop.outbox:relay"))
-    flags = {"database": "sqlite:///shop.db"}
-    settings = gather(flags)
+    settings = gather({"database": "sqlite:///shop.db"})
     assert (named_in_code(settings), settings.database) == (None, "sqlite:///shop.db")
-
-
-def test_a_database_in_the_environment_leaves_the_relay_in_the_file() -> None:
-    write(toml(relay="shop.outbox:relay"))
     settings = gather(environment={"DATABASE_URL": "sqlite:///shop.db"})
     assert named_in_code(settings) == "shop.outbox:relay"
 

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import cast
 
 import pytest
@@ -11,28 +10,7 @@ import pytest
 from postroom.console.samples import INTERVAL, KEPT, LONGEST, PART, WAIT_AFTER, Samples
 from postroom.inspection import BlockedKeysPage, Failures, Inspector, Latency, Overview
 from tests.support.waiting import eventually
-
-NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
-OVERVIEW = Overview(
-    now=NOW,
-    ready=0,
-    waiting=1,
-    parked=1,
-    paused=1,
-    failed=0,
-    published=0,
-    is_exact=True,
-    oldest_pending=timedelta(seconds=7),
-    oldest_ready=None,
-    event_types=(),
-    in_per_minute=2.5,
-    out_per_minute=3,
-    blocked_keys=0,
-    workers=(),
-    waiting_routes=(),
-    pauses=(),
-    problems=(),
-)
+from tests.unit.inspection.overviews import NOW, overview
 
 
 class FakeInspector:
@@ -53,7 +31,15 @@ class FakeInspector:
         if self.fails:
             raise OSError("away")
         self.now += self.takes
-        return replace(OVERVIEW, ready=self.asked)
+        return overview(
+            ready=self.asked,
+            waiting=1,
+            parked=1,
+            paused=1,
+            oldest_pending=timedelta(seconds=7),
+            in_per_minute=2.5,
+            out_per_minute=3,
+        )
 
     async def latency(self) -> Latency:
         return Latency(records=1, p50=timedelta(milliseconds=5), p99=None)

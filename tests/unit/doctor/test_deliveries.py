@@ -1,7 +1,7 @@
 """The judgement about workers, leases, pauses and records."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -13,11 +13,11 @@ from postroom.doctor.deliveries import (
     judge_workers,
 )
 from postroom.doctor.finding import Level
-from postroom.inspection import Overview, Pause, Report, ReportedOutage, Worker, WorkerState
+from postroom.inspection import Pause, Report, ReportedOutage, Worker, WorkerState
 from postroom.inspection.leases import DeadLease, LeaseFacts, Suspect
 from postroom.record import Key
+from tests.unit.inspection.overviews import NOW, overview
 
-NOW = datetime(2026, 1, 31, tzinfo=UTC)
 OK, NOTE, PROBLEM = Level.OK, Level.NOTE, Level.PROBLEM
 WORKER = Worker(
     name="web1:42:x",
@@ -30,26 +30,6 @@ WORKER = Worker(
     lease_until=None,
     report=Report(reported_at=NOW, version="1.0"),
 )
-OVERVIEW = Overview(
-    now=NOW,
-    ready=0,
-    waiting=0,
-    parked=0,
-    paused=0,
-    failed=0,
-    published=0,
-    is_exact=True,
-    oldest_pending=None,
-    oldest_ready=None,
-    event_types=(),
-    in_per_minute=0,
-    out_per_minute=0,
-    blocked_keys=0,
-    workers=(WORKER,),
-    waiting_routes=(),
-    pauses=(),
-    problems=(),
-)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +37,7 @@ OVERVIEW = Overview(
     [(0, 0, [OK]), (3, 0, [PROBLEM]), (3, 2, [PROBLEM, PROBLEM]), (0, 1, [NOTE])],
 )
 def test_failed_records_and_blocked_keys(failed: int, blocked: int, levels: list[Level]) -> None:
-    found = judge_records(replace(OVERVIEW, failed=failed, blocked_keys=blocked))
+    found = judge_records(overview(failed=failed, blocked_keys=blocked))
     assert [each.level for each in found] == levels
 
 
@@ -68,7 +48,7 @@ def test_no_worker_is_a_problem_while_records_are_ready(
     ready: int, minutes: float, level: Level
 ) -> None:
     age = timedelta(minutes=minutes)
-    [finding] = judge_workers(replace(OVERVIEW, workers=(), ready=ready, oldest_ready=age), "1.0")
+    [finding] = judge_workers(overview(workers=(), ready=ready, oldest_ready=age), "1.0")
     assert finding.level == level
 
 
@@ -80,8 +60,8 @@ def test_no_worker_is_a_problem_while_records_are_ready(
     ],
 )
 def test_a_worker_that_is_not_heard_of(state: WorkerState, level: Level, says: str) -> None:
-    overview = replace(OVERVIEW, workers=(WORKER, replace(WORKER, state=state)))
-    _, finding = judge_workers(overview, "1.0")
+    found = overview(workers=(WORKER, replace(WORKER, state=state)))
+    _, finding = judge_workers(found, "1.0")
     assert finding.level == level
     assert f"worker web1:42:x {says}" in finding.text
 
@@ -89,7 +69,7 @@ def test_a_worker_that_is_not_heard_of(state: WorkerState, level: Level, says: s
 @pytest.mark.parametrize("state", [WorkerState.DRAINING, WorkerState.DRAINED])
 def test_a_worker_that_an_operator_drains_is_noted(state: WorkerState) -> None:
     drained = replace(WORKER, name="web2:7:y", state=state, draining=True)
-    fine, finding = judge_workers(replace(OVERVIEW, workers=(WORKER, drained)), "1.0")
+    fine, finding = judge_workers(overview(workers=(WORKER, drained)), "1.0")
     assert (fine.level, fine.text) == (OK, "1 worker: web1:42:x")
     assert finding.level == NOTE
     assert finding.text == f"worker web2:7:y is {state}: an operator has it take no records"
@@ -102,19 +82,19 @@ def test_drained_workers_only_are_a_problem_while_records_are_ready(
 ) -> None:
     drained = replace(WORKER, state=WorkerState.DRAINED, draining=True)
     age = timedelta(minutes=1)
-    overview = replace(OVERVIEW, workers=(drained,), ready=ready, oldest_ready=age)
-    finding, note = judge_workers(overview, "1.0")
+    found = overview(workers=(drained,), ready=ready, oldest_ready=age)
+    finding, note = judge_workers(found, "1.0")
     assert (finding.level, note.level) == (level, NOTE)
     assert finding.text.startswith("worker web1:42:x was drained, and no other is running")
     assert finding.remedy == ("postroom workers resume web1:42:x",)
 
 
 def test_versions_that_differ_are_noted_and_a_listener_that_is_down_is_a_problem() -> None:
-    assert [each.level for each in judge_workers(OVERVIEW, "1.0")] == [OK]
-    _, versions = judge_workers(OVERVIEW, "1.1")
+    assert [each.level for each in judge_workers(overview(workers=(WORKER,)), "1.0")] == [OK]
+    _, versions = judge_workers(overview(workers=(WORKER,)), "1.1")
     assert versions.text.endswith("different versions of postroom: 1.0, 1.1")
     report = Report(reported_at=NOW, version="1.0", listener="down")
-    _, deaf = judge_workers(replace(OVERVIEW, workers=(replace(WORKER, report=report),)), "1.0")
+    _, deaf = judge_workers(overview(workers=(replace(WORKER, report=report),)), "1.0")
     assert deaf.level == PROBLEM
 
 
@@ -122,7 +102,7 @@ def test_an_outage_of_several_workers_is_one_problem() -> None:
     outage = ReportedOutage(reason="RabbitMQ is away.", since=NOW - timedelta(minutes=5))
     report = Report(reported_at=NOW, publisher_outage=outage)
     worker = replace(WORKER, report=report)
-    [finding] = judge_routes(replace(OVERVIEW, workers=(worker, worker)))
+    [finding] = judge_routes(overview(workers=(worker, worker)))
     assert finding.text == "nothing is delivered, for 5 min: RabbitMQ is away"
 
 
@@ -146,7 +126,7 @@ def test_a_pause_is_a_problem_after_an_hour(
             host="laptop",
             reason="a release",
         )
-        [finding] = judge_pauses(replace(OVERVIEW, pauses=(pause,)))
+        [finding] = judge_pauses(overview(pauses=(pause,)))
         assert (finding.level, finding.remedy) == (level, (command,))
         assert finding.text.endswith("by eve: a release")
 

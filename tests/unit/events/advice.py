@@ -48,6 +48,7 @@ def refused(bad: Make, advice: str) -> None:
     with pytest.raises((CaptureError, EventDefinitionError)) as caught:
         captured(bad())
     assert str(caught.value).endswith(advice)
+    assert "hunter2" not in str(caught.value)
 
 
 def comes_back(good: Make) -> None:

@@ -242,6 +242,8 @@ ADVICE: list[tuple[Make, str, list[Make]]] = [
      "Remove the keyword, and give the field the default 2.", [event([("event_version", int, 2)])]),
     (event([("event_version", int, 0)]), "Versions are 1, 2, 3, …",
      [event([("event_version", int, 1)])]),
+    (event([("event_version", str, "1")]), "Versions are 1, 2, 3, …",
+     [event([("event_version", int, 1)])]),
     (lambda: AVersion(event_version=7), "Leave it to its default.", [AVersion]),
     (happened(event_version=0), "Versions are 1, 2, 3, …", [happened(event_version=1)]),
     # names, keys and times

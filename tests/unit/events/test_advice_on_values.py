@@ -218,7 +218,7 @@ ADVICE: list[tuple[Make, str, list[Make]]] = [
      [model(int, 5, half=field_serializer("held")(keeps))]),
     (model(int, 5, held=Field(default=1, exclude=True)), f"Annotate the field as int, {KEEP}",
      [model(int, 5, held=Field(default=1))]),
-    (model(SecretStr, SecretStr("x")),
+    (model(SecretStr, SecretStr("hunter2")),
      "Store an id instead, or give the field a field_serializer that reveals it.",
      [model(UUID, ID),
       model(SecretStr, SecretStr("x"), reveal=field_serializer("held")(reveals))]),

@@ -17,6 +17,11 @@ NAN = "is NaN, which JSON cannot hold"
 NUL = "contains a NUL character, which PostgreSQL cannot hold"
 SURROGATE = "contains a lone surrogate (half a character), which is not text"
 TWINS = "holds two that are equal when they come back"
+# Within the hour that Berlin repeats, Python calls the same moment in UTC a different one.
+SAME_MOMENT = {
+    datetime(2024, 10, 27, 2, 30, tzinfo=BERLIN),
+    datetime(2024, 10, 27, 0, 30, tzinfo=UTC),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,21 +35,8 @@ class Handle:
 @pytest.mark.parametrize(
     ("tp", "value", "json"),
     [
-        (list[int], [2, 1], [2, 1]),
-        (tuple[int, ...], (2, 1), [2, 1]),
-        (tuple[int, str], (1, "a"), [1, "a"]),
-        (tuple[()], (), []),
-        (set[str], {"b", "a", "c"}, ["a", "b", "c"]),
-        (frozenset[int], frozenset({1}), [1]),
-        (dict[str, int], {"a_b": 1}, {"a_b": 1}),
-        (Mapping[str, int], {"a": 1}, {"a": 1}),
-        (dict[int, str], {1: "x"}, {"1": "x"}),
-        (dict[bool, str], {True: "x", False: "y"}, {"true": "x", "false": "y"}),
         (dict[int | str | None, int], {1: 1, "1": 2, None: 3}, {"1": 1, '"1"': 2, "null": 3}),
-        (dict[tuple[int, str], int], {(1, "a"): 2}, {'[1,"a"]': 2}),
         (dict[float, int], {1e22: 1}, {"1e+22": 1}),
-        (list, [1, [None]], [1, [None]]),
-        (dict, {"a": {}}, {"a": {}}),
         (tuple, (1, "a"), [1, "a"]),
         (getattr(typing, "List"), ["a"], ["a"]),  # noqa: B009  or ruff makes it `list`
         (getattr(typing, "Tuple"), (1, "a"), [1, "a"]),  # noqa: B009
@@ -53,6 +45,7 @@ class Handle:
     ],
 )
 def test_what_is_held_comes_back(tp: Any, value: Any, json: Any) -> None:
+    """Types that `stored/types.py` does not have."""
     codec = codec_for(tp)
     assert same(codec.encode(value), json)
     assert same(codec.decode(json), value)
@@ -73,6 +66,8 @@ def test_what_is_held_comes_back(tp: Any, value: Any, json: Any) -> None:
         (dict[float, int], {0.5: 1, float("nan"): 1}, "keys()[1]", NAN),
         (dict[str, int], {"\0": 1}, "keys()[0]", NUL),
         (dict[Handle, int], {Handle(): 1, Handle(): 2}, "", TWINS),
+        (set[datetime], SAME_MOMENT, "", TWINS),
+        (dict[datetime, int], dict.fromkeys(SAME_MOMENT, 1), "", TWINS),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_with_its_place(
@@ -98,18 +93,6 @@ def test_what_does_not_fit_is_refused_with_its_place(
 def test_a_stored_value_of_another_form_is_refused(tp: Any, json: Any) -> None:
     with pytest.raises(Unfit):
         codec_for(tp).decode(json)
-
-
-def test_two_times_that_only_their_zone_keeps_apart_are_refused() -> None:
-    # Within the hour that Berlin repeats, Python calls the same moment in UTC a different one.
-    twins = {
-        datetime(2024, 10, 27, 2, 30, tzinfo=BERLIN),
-        datetime(2024, 10, 27, 0, 30, tzinfo=UTC),
-    }
-    assert len(twins) == 2
-    for tp, value in ((set[datetime], twins), (dict[datetime, int], dict.fromkeys(twins, 1))):
-        with pytest.raises(Unfit, match=TWINS):
-            codec_for(tp).encode(value)
 
 
 @pytest.mark.parametrize(
@@ -145,10 +128,3 @@ def test_a_list_that_contains_itself_is_refused() -> None:
     assert refused.value.problem == "contains itself, or is nested too deeply"
     assert refused.value.where.startswith("items[0][0]")
     assert refused.value.where.endswith("…")
-
-
-def test_what_was_encoded_shares_nothing_with_the_event() -> None:
-    items: list[Any] = [[1]]
-    stored = codec_for(list).encode(items)
-    items[0].append(2)
-    assert stored == [[1]]

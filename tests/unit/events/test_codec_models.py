@@ -1,6 +1,5 @@
 """Pydantic models: what pydantic writes is kept only when it reads it back as it was."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID, uuid4
@@ -53,13 +52,6 @@ CHANGED = "does not come back as it went in"
 UNREAD = "cannot be read by pydantic: Input should be a valid"
 
 
-@dataclass
-class Opened:
-    account: Account
-    numbers: Numbers
-    pet: Pet | None = None
-
-
 def comes_back(value: Any, **options: Any) -> bool:
     codec = codec_for(type(value), **options)
     return same(codec.decode(codec.encode(value)), value)
@@ -74,7 +66,6 @@ def comes_back(value: Any, **options: Any) -> bool:
         Strict(strict_id=UUID(int=1), pair=(1, 2)),
         Open(open_at=1, other=[2]),  # type: ignore[call-arg]
         Numbers([1, 2]),
-        Opened(Account(), Numbers([1]), Pet(name="Rex")),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -117,11 +108,6 @@ def test_a_model_that_would_not_come_back_is_refused(
     assert refused.value.remedy
 
 
-def test_a_subclass_is_not_its_base() -> None:
-    with pytest.raises(Unfit, match=r"^pet is Dog\(.*\) \(Dog\), not Pet or None"):
-        codec_for(Opened).encode(Opened(Account(), Numbers([]), Dog(name="Rex")))
-
-
 def test_a_model_that_was_never_validated_is_refused() -> None:
     with pytest.raises(Unfit, match="cannot be written by pydantic"):
         codec_for(Pet).encode(Pet.model_construct(name=5))
@@ -138,8 +124,6 @@ def test_a_root_model_cannot_be_told_from_another_arm() -> None:
 
 
 def test_a_payload_that_the_model_does_not_take_is_refused_with_its_field() -> None:
-    with pytest.raises(
-        Unfit, match="cannot be read by pydantic: Input should be a valid UUID"
-    ) as no:
+    with pytest.raises(Unfit, match=r"by pydantic: .* valid UUID.*correct the payload") as no:
         codec_for(Account).decode({"account_id": "x"})
     assert no.value.where == "account_id"

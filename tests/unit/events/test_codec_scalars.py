@@ -1,6 +1,6 @@
 """Values without parts: what they look like in JSON, and what is refused."""
 
-from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 from postroom.events.codec import Unfit, codec_for, same
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+NO_OFFSET = "has a time zone that gives it no UTC offset"
 SOME_UUID = UUID("6fa459ea-ee8a-3ca4-894e-db77e160355e")
 
 
@@ -29,39 +30,20 @@ class NoOffset(tzinfo):
     def tzname(self, moment: datetime | None, /) -> None: ...
 
 
-def offset(**parts: int) -> timezone:
-    return timezone(timedelta(**parts))
-
-
 @pytest.mark.requirement("A7")
 @pytest.mark.parametrize(
     ("tp", "value", "json"),
     [
-        (str, "Zoë 🎈", "Zoë 🎈"),
         (int, 10**4299, 10**4299),
-        (float, 0.1, 0.1),
-        (Decimal, Decimal("-0E+3"), "-0E+3"),
-        (UUID, SOME_UUID, str(SOME_UUID)),
-        (bytes, b"\xff\x00", "/wA="),
-        (date, date(1, 2, 3), "0001-02-03"),
-        (time, time(1, 2, 3), "01:02:03"),
-        (time, time(1, 2, tzinfo=UTC), "01:02:00Z"),
         (datetime, datetime(987, 1, 1), "0987-01-01T00:00:00"),  # noqa: DTZ001
-        (datetime, datetime(2024, 5, 1, 12, tzinfo=UTC), "2024-05-01T12:00:00Z"),
         (datetime, datetime(2024, 5, 1, tzinfo=ZoneInfo("UTC")), "2024-05-01T00:00:00Z"),
-        (
-            datetime,
-            datetime(1900, 1, 1, tzinfo=offset(minutes=19, seconds=32, microseconds=7)),
-            "1900-01-01T00:00:00+00:19:32.000007",
-        ),
-        (time, time(0, tzinfo=offset(microseconds=-7)), "00:00:00-00:00:00.000007"),
-        (timedelta, timedelta(days=1, seconds=3661, microseconds=1), "PT90061.000001S"),
-        (timedelta, timedelta(microseconds=-1_500_000), "-PT1.5S"),
         (timedelta, timedelta.min, "-PT86399999913600S"),
-        (timedelta, timedelta(0), "PT0S"),
     ],
 )
-def test_a_value_is_written_in_one_form_and_read_back(tp: Any, value: Any, json: Any) -> None:
+def test_an_extreme_value_is_written_in_one_form_and_read_back(
+    tp: Any, value: Any, json: Any
+) -> None:
+    """`stored/types.py` has the usual ones."""
     codec = codec_for(tp)
     assert same(codec.encode(value), json)
     assert same(codec.decode(json), value)
@@ -90,16 +72,8 @@ def test_a_value_is_written_in_one_form_and_read_back(tp: Any, value: Any, json:
         (UUID, str(SOME_UUID), f"is '{SOME_UUID}' (str), not UUID"),
         (datetime, date(2024, 5, 1), "is datetime.date(2024, 5, 1) (date), not datetime"),
         (date, NOON, f"is {NOON!r} (datetime), not date"),
-        (
-            time,
-            time(12, tzinfo=ZoneInfo("Europe/Berlin")),
-            "has a time zone that gives it no UTC offset",
-        ),
-        (
-            datetime,
-            datetime(2024, 5, 1, tzinfo=NoOffset()),
-            "has a time zone that gives it no UTC offset",
-        ),
+        (time, time(12, tzinfo=ZoneInfo("Europe/Berlin")), NO_OFFSET),
+        (datetime, datetime(2024, 5, 1, tzinfo=NoOffset()), NO_OFFSET),
     ],
 )
 def test_what_would_not_come_back_is_refused(tp: Any, value: Any, problem: str) -> None:
@@ -161,27 +135,6 @@ def test_a_float_that_the_database_wrote_without_an_exponent_is_a_float() -> Non
     assert same(codec_for(float).decode(10**23), 1e23)
 
 
-def test_the_uuid_of_a_driver_is_a_uuid() -> None:
-    mine = DriverUUID(str(SOME_UUID))
-    for tp in (UUID, UUID | int):
-        codec = codec_for(tp)
-        assert same(codec.decode(codec.encode(mine)), SOME_UUID)
-
-
-def test_the_remedy_for_an_enum_member_names_the_enum() -> None:
-    with pytest.raises(Unfit) as refused:
-        codec_for(str).encode(Role.USER)
-    assert refused.value.remedy == "Annotate the field as Role, or pass .value."
-
-
-def test_nan_is_refused_in_plain_words() -> None:
-    with pytest.raises(Unfit) as refused:
-        codec_for(float).encode(float("nan"))
-    assert str(refused.value) == (
-        "is NaN, which JSON cannot hold. Pass None, in a field of type float | None."
-    )
-
-
 class FrozenDate(date):
     """As freezegun has one."""
 
@@ -200,11 +153,7 @@ class Timestamp(datetime):
 @pytest.mark.parametrize(
     ("kind", "stand_in", "plain"),
     [
-        (
-            datetime,
-            FrozenDatetime(2024, 5, 1, 12, tzinfo=UTC),
-            datetime(2024, 5, 1, 12, tzinfo=UTC),
-        ),
+        (datetime, FrozenDatetime(2024, 5, 1, 12, tzinfo=UTC), NOON),
         (date, FrozenDate(2024, 5, 1), date(2024, 5, 1)),
         (UUID, DriverUUID(int=7), UUID(int=7)),
     ],

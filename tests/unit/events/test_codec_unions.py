@@ -4,11 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, IntEnum
-from typing import Annotated, Any, Literal, NewType
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import pytest
-from typing_extensions import TypeAliasType
 
 from postroom.events.codec import Unfit, codec_for, same
 
@@ -54,21 +53,13 @@ def _tree(itself: Any) -> Any:
     return int | branches[Annotated[itself, "a branch"]] | dict[str, Any]
 
 
-def _endless(itself: Any) -> Any:
-    branches: Any = list
-    return branches[itself]
-
-
 TypeAliasStatement.__name__ = "TypeAliasType"
-AccountId = NewType("AccountId", UUID)
-Pair = TypeAliasType("Pair", tuple[int, str])
 
 
 @pytest.mark.requirement("A7")
 @pytest.mark.parametrize(
     ("tp", "value", "json"),
     [
-        (int | None, None, None),
         (bool | int | float | str, True, True),
         (bool | int | float | str, 1, 1),
         (bool | int | float | str, 1.0, 1.0),
@@ -76,13 +67,10 @@ Pair = TypeAliasType("Pair", tuple[int, str])
         (list[int] | dict[str, int] | str, {"a": 1}, {"a": 1}),
         (Level | float, Level.HIGH, 1),
         (Level | float, 1.5, 1.5),
-        (Card | Cash | None, Cash(), {"by": "cash"}),
         (Card | Cash, Card("1", "credit_card"), {"number": "1", "by": "credit_card"}),
         (Literal["a"] | Literal[1] | None, 1, 1),
         (Literal["a", None] | None, None, None),
-        (Pair | None, (1, "x"), [1, "x"]),
         (Any | None, [1], [1]),
-        (AccountId | None, UUID(int=1), str(UUID(int=1))),
         (Annotated[int | str, "note"] | None, "x", "x"),
     ],
 )
@@ -140,17 +128,8 @@ def test_an_int_goes_to_the_float_arm_when_there_is_no_other() -> None:
     assert same(codec_for(float | None).encode(1), 1.0)
 
 
-def test_a_float_arm_reads_what_the_database_wrote_as_an_integer() -> None:
-    assert same(codec_for(float | None).decode(10**22), 1e22)
-
-
 @pytest.mark.requirement("A7")
 def test_a_type_alias_may_name_itself() -> None:
     codec = codec_for(TypeAliasStatement(_tree))
     tree = [1, [2, [{"a": [3]}]]]
     assert same(codec.decode(codec.encode(tree)), tree)
-
-
-def test_a_type_alias_that_is_nothing_but_itself_is_refused() -> None:
-    with pytest.raises(Unfit, match="refers to itself without end"):
-        codec_for(TypeAliasStatement(_endless))

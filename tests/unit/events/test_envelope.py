@@ -10,9 +10,7 @@ import pytest
 from pydantic import ConfigDict
 
 from postroom import (
-    CaptureError,
     DomainEvent,
-    EventDefinitionError,
     EventRegistry,
     deserialize_event,
     serialize_event,
@@ -65,21 +63,6 @@ def test_a_model_that_forbids_extra_fields_reads_a_payload_with_a_field_that_was
     event = Forbidding()
     payload = json.loads(serialize_event(event)) | {"removed": 1}
     assert read(Forbidding, payload) == event
-
-
-def test_the_version_is_no_extra_field() -> None:
-    version: Any = {"event_version": 1}
-    with pytest.raises(CaptureError, match=r"`event_version` is an extra field.*another name"):
-        serialize_event(Allowing(**version))
-
-
-def test_no_field_has_the_version_s_name_in_the_payload() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Torn(DomainEvent, rename={"number": "event_version"}):
-        number: int = 1
-
-    with pytest.raises(EventDefinitionError, match=r"`number` has the name 'event_version'"):
-        EventRegistry().register(Torn)
 
 
 @pytest.mark.parametrize("event_class", [Opened, OpenedModel, Forbidding])

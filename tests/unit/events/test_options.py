@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
-from uuid import UUID
 
 import pytest
 
-from postroom import DomainEvent, EventDefinitionError, EventRegistry, serialize_event
+from postroom import DomainEvent, EventDefinitionError, serialize_event
 from postroom.events.description import describe
 from postroom.events.options import EventOptions, event_type_of, event_version_of
 from postroom.events.payload import encode_event
-from postroom.identity import uuid7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,39 +197,6 @@ def test_a_key_that_is_no_field_is_refused() -> None:
         describe(Keyless())
 
 
-def test_a_rename_of_no_field_is_refused() -> None:
-    class Misspelt(DomainEvent, rename={"occured_at": "occurredOn"}):
-        pass
-
-    with pytest.raises(EventDefinitionError, match=r"Misspelt.*occured_at"):
-        EventRegistry().register(Misspelt)
-
-
-def test_two_fields_with_one_name_in_the_payload_are_refused() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Clash(DomainEvent, rename={"first": "second"}):
-        first: int
-        second: int
-
-    with pytest.raises(EventDefinitionError, match=r"Clash cannot be an event.*second"):
-        EventRegistry().register(Clash)
-
-
-def test_camel_case_is_for_nested_objects_too_and_rename_is_not() -> None:
-    @dataclass(frozen=True)
-    class Price:
-        net_amount: int
-        order_id: int
-
-    @dataclass(frozen=True, kw_only=True)
-    class Priced(Told, naming="class"):
-        unit_price: Price
-
-    payload = encode_event(Priced(order_id=1, unit_price=Price(2, 3)))
-    assert payload["unitPrice"] == {"netAmount": 2, "orderId": 3}
-    assert payload["number"] == 1
-
-
 def test_the_version_is_in_the_payload_from_version_2_on() -> None:
     class First(DomainEvent, version=1):
         pass
@@ -249,8 +214,3 @@ def test_the_version_in_the_payload_can_be_renamed() -> None:
         pass
 
     assert encode_event(Schema())["v"] == 2
-
-
-def test_options_of_a_class_that_is_no_event_are_the_defaults() -> None:
-    assert EventOptions.of(UUID) == EventOptions()
-    assert EventOptions.of(type(uuid7())) == EventOptions()

@@ -1,12 +1,11 @@
 """Values that a class keeps outside its fields, or does not take back: refused at capture."""
 
-from collections import OrderedDict
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field, PrivateAttr, SecretStr, field_serializer
+from pydantic import BaseModel, Field, PrivateAttr, field_serializer
 
 from postroom import (
     AggregateRoot,
@@ -37,22 +36,6 @@ class Private(PydanticEvent):
     def with_secret(self, secret: str) -> "Private":
         self._secret = secret
         return self
-
-
-class Masked(PydanticEvent):
-    password: SecretStr | None = None
-
-
-class Unmasked(PydanticEvent):
-    password: SecretStr | None = None
-
-    @field_serializer("password", when_used="json-unless-none")
-    def _in_the_clear(self, password: SecretStr) -> str:
-        return password.get_secret_value()
-
-
-class Ordered(PydanticEvent):
-    ranks: OrderedDict[str, int]
 
 
 class Hidden(PydanticEvent):
@@ -168,8 +151,6 @@ LOST = r"is an attribute outside the fields of the class.*Make it a field or a p
         (Private().with_secret("x"), rf"field `_secret` {LOST}"),
         (Private(inner=Inner().noted("x")), rf"field `inner._note` {LOST}"),
         (Private(inners=(Inner(), Inner().noted("x"))), rf"field `inners\[1\]._note` {LOST}"),
-        (Masked(password=SecretStr("hunter2")), r"`password` is a secret.*field_serializer"),
-        (Ordered(ranks=OrderedDict(a=1, b=2)), r"`ranks` has an order.*list of pairs"),
         (
             HoldingModel(hidden={"a b": Hidden(number=15)}),
             r"`hidden\['a b'\].number` does not come back as it went in: 15 becomes 10",
@@ -185,9 +166,8 @@ LOST = r"is an attribute outside the fields of the class.*Make it a field or a p
     ids=lambda value: type(value).__name__,
 )
 def test_what_would_be_lost_is_refused_at_capture(event: Any, error: str) -> None:
-    with pytest.raises(CaptureError, match=error) as refused:
+    with pytest.raises(CaptureError, match=error):
         serialize_event(event)
-    assert "hunter2" not in str(refused.value)
 
 
 def raising(customer: Customer) -> Customer:
@@ -206,9 +186,6 @@ def used(event: Derived) -> Derived:
     "event",
     [
         Private(inner=Inner(), inners=(Inner(),)),
-        Masked(),
-        Unmasked(password=SecretStr("hunter2")),
-        Ordered(ranks=OrderedDict(a=1)),
         Paid(5),
         Noted(amount=5),
         Derived(email="a@b.com"),

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
 from typing import Any
@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postroom import (
-    CaptureError,
     DomainEvent,
-    EventDefinitionError,
     EventRegistry,
     PayloadError,
     UnknownEventTypeError,
@@ -45,32 +43,12 @@ class AccountCreated(DomainEvent, aggregate="account", key="account_id"):
 
 
 @dataclass(frozen=True)
-class InvitationId:
+class Id:
     value: UUID
 
 
 @dataclass(frozen=True)
-class FamilyId:
-    value: UUID
-
-
-@dataclass(frozen=True)
-class UserId:
-    value: UUID
-
-
-@dataclass(frozen=True)
-class Email:
-    value: str
-
-
-@dataclass(frozen=True)
-class FamilyRole:
-    value: str
-
-
-@dataclass(frozen=True)
-class InvitationToken:
+class Text:
     value: str
 
 
@@ -83,13 +61,13 @@ class FamilyEvent(
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyMemberInvitedEvent(FamilyEvent, key="invitation_id"):
-    invitation_id: InvitationId
-    family_id: FamilyId
-    email: Email
-    role: FamilyRole
-    token: InvitationToken
+    invitation_id: Id
+    family_id: Id
+    email: Text
+    role: Text
+    token: Text
     expires_at: datetime
-    invited_by_user_id: UserId
+    invited_by_user_id: Id
     is_resend: bool
 
 
@@ -103,13 +81,13 @@ CREATED = AccountCreated(
 INVITED = FamilyMemberInvitedEvent(
     event_id=EVENT_ID,
     occurred_at=MOMENT,
-    invitation_id=InvitationId(ACCOUNT_ID),
-    family_id=FamilyId(UUID("789e4567-e89b-12d3-a456-426614174000")),
-    email=Email("john@example.com"),
-    role=FamilyRole("Member"),
-    token=InvitationToken("abc123"),
+    invitation_id=Id(ACCOUNT_ID),
+    family_id=Id(UUID("789e4567-e89b-12d3-a456-426614174000")),
+    email=Text("john@example.com"),
+    role=Text("Member"),
+    token=Text("abc123"),
     expires_at=datetime(2026, 1, 19, tzinfo=UTC),
-    invited_by_user_id=UserId(UUID("456e4567-e89b-12d3-a456-426614174000")),
+    invited_by_user_id=Id(UUID("456e4567-e89b-12d3-a456-426614174000")),
     is_resend=False,
 )
 
@@ -150,18 +128,9 @@ def test_text_beyond_ascii_is_written_as_it_is() -> None:
 
 
 @pytest.mark.requirement("A7")
-def test_an_event_comes_back_equal_and_of_the_same_types() -> None:
-    back = read(CREATED, serialize_event(CREATED))
-    assert back == CREATED
-    assert same(back, CREATED)
-    assert type(back.account_id) is UUID
-    assert back.role is AccountRole.USER
-
-
-@pytest.mark.requirement("A7")
 @pytest.mark.parametrize("form", [str, str.encode, json.loads])
 def test_a_payload_may_be_text_bytes_or_a_document(form: Any) -> None:
-    assert read(CREATED, form(serialize_event(CREATED))) == CREATED
+    assert same(read(CREATED, form(serialize_event(CREATED))), CREATED)
 
 
 @pytest.mark.requirement("A7")
@@ -181,9 +150,9 @@ def test_any_event_comes_back(**values: Any) -> None:
 
 @pytest.mark.requirement("A8")
 def test_an_unknown_event_type_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match=r"'UnknownEvent'.*Known: AccountCreated") as caught:
+    with pytest.raises(UnknownEventTypeError) as caught:
         deserialize_event("UnknownEvent", "{}", registry=registry_of(AccountCreated))
-    assert isinstance(caught.value, UnknownEventTypeError)
+    assert (caught.value.event_type, caught.value.known) == ("UnknownEvent", ("AccountCreated",))
 
 
 @pytest.mark.requirement("D11")
@@ -229,29 +198,6 @@ def test_a_version_as_a_field_counts_as_the_class_s_version() -> None:
     assert read(event, serialize_event(event)) == event
 
 
-def test_a_version_as_a_keyword_and_as_a_field_cannot_differ() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Torn(FamilyEvent, version=2):
-        pass
-
-    with pytest.raises(EventDefinitionError, match=r"Torn.*event_version.*1.*2"):
-        registry_of(Torn)
-
-
-def test_an_event_cannot_say_that_it_has_another_version_than_its_class() -> None:
-    with pytest.raises(CaptureError, match=r"FamilyEvent.*`event_version`.*7"):
-        serialize_event(FamilyEvent(event_version=7))
-
-
-def test_a_version_that_is_not_a_number_is_refused() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Worded(DomainEvent):
-        event_version: str = "1.0"
-
-    with pytest.raises(EventDefinitionError, match=r"Worded.*event_version"):
-        registry_of(Worded)
-
-
 def test_a_field_that_was_removed_is_ignored() -> None:
     old = json.loads(serialize_event(CREATED)) | {"nickname": "Ann", "tags": [1, {"a": None}]}
     assert read(CREATED, old) == CREATED
@@ -272,7 +218,8 @@ def test_a_field_that_was_added_takes_its_default() -> None:
 def test_a_field_that_was_added_without_a_default_is_named() -> None:
     old = json.loads(serialize_event(CREATED))
     del old["email"]
-    with pytest.raises(PayloadError, match=r"AccountCreated.*`email`.*missing.*upcaster"):
+    advice = r"Give the field a default, or write an upcaster\.$"
+    with pytest.raises(PayloadError, match=rf"AccountCreated.*`email`.*missing.*{advice}"):
         read(CREATED, old)
 
 
@@ -289,28 +236,19 @@ def test_a_field_that_was_added_without_a_default_is_named() -> None:
 )
 def test_a_value_that_does_not_fit_is_named(field: str, stored: Any) -> None:
     old = json.loads(serialize_event(CREATED)) | {field: stored}
-    with pytest.raises(PayloadError, match=rf"does not fit AccountCreated.*`{field}`"):
+    advice = r"Correct the payload, or write an upcaster if an older version wrote it\.$"
+    with pytest.raises(PayloadError, match=rf"does not fit AccountCreated.*`{field}`.*{advice}"):
         read(CREATED, old)
 
 
-@pytest.mark.parametrize("text", ["", "{", b"\xff\xfe\xff", "{'a': 1}", "nul"])
-def test_what_is_not_json_is_refused(text: str | bytes) -> None:
-    with pytest.raises(PayloadError, match="payload of AccountCreated is not JSON"):
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        *((each, "is not JSON") for each in ("", "{", b"\xff\xfe\xff", "{'a': 1}", "nul")),
+        *((each, "is a .*, not a JSON object") for each in ("[]", "5", "null", '"text"')),
+    ],
+)
+def test_what_is_no_json_object_is_refused(text: str | bytes, problem: str) -> None:
+    error = rf"payload of AccountCreated {problem}.*Correct the payload\.$"
+    with pytest.raises(PayloadError, match=error):
         read(CREATED, text)
-
-
-@pytest.mark.parametrize("text", ["[]", "5", "null", '"text"'])
-def test_what_is_not_an_object_is_refused(text: str) -> None:
-    with pytest.raises(PayloadError, match=r"payload of AccountCreated is a .*, not a JSON object"):
-        read(CREATED, text)
-
-
-def test_what_is_nested_without_end_is_refused() -> None:
-    with pytest.raises(PayloadError, match="AccountCreated"):
-        read(CREATED, '{"email":' + "[" * 100_000 + "]" * 100_000 + "}")
-
-
-@pytest.mark.parametrize("zone", [timezone(timedelta(hours=5, minutes=45)), timezone.max])
-def test_the_offset_of_a_time_is_kept(zone: timezone) -> None:
-    event = DomainEvent(occurred_at=datetime(2026, 1, 5, 12, tzinfo=zone))
-    assert read(event, serialize_event(event)).occurred_at.utcoffset() == zone.utcoffset(None)

@@ -1,4 +1,4 @@
-"""The broker in the process: its topics, its queues, and what it keeps."""
+"""The broker in the process: its queues, and what it keeps."""
 
 import asyncio
 from typing import Any
@@ -17,59 +17,9 @@ from postroom.publishers.base import (
     ReportsWaitingRoutes,
 )
 from postroom.publishers.memory import MemoryPublisher, MemoryQueue
-from postroom.publishers.topics import topic_matches
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
 from tests.support.waiting import PATIENCE
-
-# As the AMQP 0-9-1 specification has it, and RabbitMQ where that is silent (empty words).
-MATCHES = [
-    ("order.placed", "order.placed", True),
-    ("order.placed", "order.paid", False),
-    ("order.placed", "order", False),
-    ("order.placed", "order.placed.now", False),
-    ("order.placed", "orderxplaced", False),
-    ("Order", "order", False),
-    ("order.*", "order.placed", True),
-    ("order.*", "order", False),
-    ("order.*", "order.line.added", False),
-    ("*", "order", True),
-    ("*", "order.placed", False),
-    ("*.placed", "order.placed", True),
-    ("*.placed", "placed", False),
-    ("*.*", "order.placed", True),
-    ("order.*.added", "order.line.added", True),
-    ("order.*.added", "order.added", False),
-    ("#", "order", True),
-    ("#", "order.line.added", True),
-    ("#", "", True),
-    ("order.#", "order", True),
-    ("order.#", "order.placed", True),
-    ("order.#", "order.line.added", True),
-    ("order.#", "orders.placed", False),
-    ("#.added", "added", True),
-    ("#.added", "order.line.added", True),
-    ("#.added", "order.line.added.now", False),
-    ("order.#.added", "order.added", True),
-    ("order.#.added", "order.a.b.added", True),
-    ("order.#.added", "order.added.a", False),
-    ("#.line.#", "order.line.added", True),
-    ("#.line.#", "line", True),
-    ("#.line.#", "order.lines", False),
-    ("#.*", "order", True),
-    ("*.#", "order.placed", True),
-    ("#.#", "order", True),
-    ("#.*.#", "", False),
-    ("*", "", False),
-    ("", "", True),
-    ("", "order", False),
-    ("order.*", "order.", True),
-    ("order.*.added", "order..added", True),
-    ("order*", "order.placed", False),
-    ("order#", "order.placed", False),
-    ("order.pl*", "order.placed", False),
-    ("order.[a-z]+", "order.placed", False),
-]
 
 
 def record(event_type: str = "order.placed", **values: Any) -> ClaimedRecord:
@@ -82,15 +32,6 @@ def waits(outcome: Outcome, reason: str) -> bool:
 
 def types(queue: MemoryQueue | MemoryPublisher) -> list[str]:
     return [message.event_type for message in queue.messages]
-
-
-@pytest.mark.parametrize(("pattern", "key", "does"), MATCHES)
-def test_a_pattern_matches_as_a_topic_exchange_does(pattern: str, key: str, does: bool) -> None:
-    assert topic_matches(pattern, key) is does
-
-
-def test_a_pattern_of_many_hashes_costs_no_more_than_others() -> None:
-    assert not topic_matches("#.a." * 60 + "b", ".".join("a" * 120))
 
 
 async def test_it_is_a_publisher() -> None:
@@ -188,16 +129,6 @@ async def test_a_queue_that_is_declared_again_is_bound_to_more() -> None:
     assert types(queue) == ["order.placed", "order.paid"]
 
 
-async def test_messages_are_taken_in_order() -> None:
-    publisher = MemoryPublisher()
-    queue = publisher.queue("all", "#")
-    await publisher.publish([record("a"), record("b")])
-    assert len(queue) == 2
-    assert [(await queue.get()).event_type for _ in range(2)] == ["a", "b"]
-    assert len(queue) == 0
-    assert types(publisher) == ["a", "b"]
-
-
 async def test_a_queue_is_there_when_it_is_empty() -> None:
     assert MemoryPublisher().queue("orders")
 
@@ -221,6 +152,8 @@ async def test_it_keeps_the_newest_messages_and_no_more_than_it_is_told() -> Non
     outcomes = await publisher.publish([record(name) for name in "abc"])
     assert outcomes == [DELIVERED] * 3
     assert types(publisher) == types(queue) == ["b", "c"]
+    assert [(await queue.get()).event_type for _ in range(2)] == ["b", "c"]
+    assert (len(queue), types(publisher)) == (0, ["b", "c"])
 
 
 async def test_it_has_a_limit_unless_it_is_told_to_have_none() -> None:

@@ -13,7 +13,6 @@ from tests.unit.relay.settings import relay_settings
 
 MAX_IN_FLIGHT, BATCH_SIZE = 4, 10
 CAPACITY = MAX_IN_FLIGHT + 2 * BATCH_SIZE
-UNSETTLED_LIMIT = MAX_IN_FLIGHT + BATCH_SIZE
 
 
 class Bench:

@@ -36,8 +36,9 @@ class FakePublisher:
         """The positions of the records of each call."""
         self.beside: list[set[int]] = []
         """For each call: the positions of all records that were in flight when it began."""
+        self.seconds: Callable[[], float] = lambda: seconds
+        """Returns how long the next call takes, if there is a `reply`."""
         self._clock = clock
-        self._seconds = seconds
         self._waiting: dict[Call, Sequence[ClaimedRecord]] = {}
 
     @property
@@ -103,10 +104,10 @@ class FakePublisher:
             except BaseException as error:
                 future.set_exception(error)
 
-        if self._clock is None or not self._seconds:
+        if self._clock is None or not (seconds := self.seconds()):
             answer()
         else:
-            self._clock.after(self._seconds, answer)
+            self._clock.after(seconds, answer)
 
     def _call(self, position: int) -> tuple[Call, Sequence[ClaimedRecord]]:
         for future, records in self._waiting.items():

@@ -57,6 +57,8 @@ def test_it_begins_closed(watched: Watched) -> None:
     assert (watched.breaker.state, watched.breaker.outage) == ("closed", None)
     assert watched.breaker.reason == ""
     assert not watched.breaker.due()
+    watched.breaker.half_open()  # there is nothing to try
+    assert (watched.breaker.state, watched.changes) == ("closed", 0)
 
 
 def test_an_outage_opens_it_and_says_what_why_and_for_how_long(
@@ -67,7 +69,14 @@ def test_an_outage_opens_it_and_says_what_why_and_for_how_long(
     assert (watched.breaker.state, watched.breaker.reason) == ("open", "connection refused.")
     assert watched.changes == 1
     assert "the broker is unavailable (connection refused). Deliveries are paused" in log.text
-    assert watched.breaker.outage == ("the broker is unavailable: connection refused.", 7)
+    assert f"next try in {watched.breaker.retry_at - START:.1f} s" in log.text
+    outages = [watched.breaker.outage]
+    watched.try_in_vain("still away")
+    outages.append(watched.breaker.outage)
+    assert outages == [
+        ("the broker is unavailable: connection refused.", 7),
+        ("the broker is unavailable: still away", watched.clock.now - START),
+    ]
 
 
 def test_it_is_tried_again_when_it_is_time_and_not_before(watched: Watched) -> None:
@@ -75,13 +84,6 @@ def test_it_is_tried_again_when_it_is_time_and_not_before(watched: Watched) -> N
     assert not watched.breaker.due()
     watched.clock.now = watched.breaker.retry_at
     assert watched.breaker.due()
-
-
-def test_the_log_says_when_it_is_tried_again(
-    watched: Watched, log: pytest.LogCaptureFixture
-) -> None:
-    watched.breaker.trip("away")
-    assert f"next try in {watched.pause:.1f} s" in log.text
 
 
 def test_once_a_connection_is_made_one_delivery_will_tell(watched: Watched) -> None:
@@ -93,11 +95,6 @@ def test_once_a_connection_is_made_one_delivery_will_tell(watched: Watched) -> N
         2,
     )
     assert watched.breaker.outage == ("the broker is unavailable: away", 0)
-
-
-def test_there_is_nothing_to_try_while_all_is_well(watched: Watched) -> None:
-    watched.breaker.half_open()
-    assert (watched.breaker.state, watched.changes) == ("closed", 0)
 
 
 def test_many_reports_of_one_outage_do_not_make_the_pause_longer(
@@ -113,7 +110,7 @@ def test_pauses_double_up_to_thirty_seconds(watched: Watched) -> None:
     watched.breaker.trip("away")
     pauses = [watched.pause, *(watched.try_in_vain() for _ in range(12))]
     assert pauses[:6] == [about(FIRST_PAUSE * 2**number) for number in range(6)]
-    assert pauses[6:] == [about(LONGEST_PAUSE)] * 7
+    assert pauses[6:] == [about(LONGEST_PAUSE)] * 7  # jitter does not add up
     assert (FIRST_PAUSE, LONGEST_PAUSE) == (0.5, 30)
 
 
@@ -128,41 +125,21 @@ def test_a_pause_is_between_four_fifths_and_all_of_its_length_and_differs() -> N
     assert max(pauses) - min(pauses) > 0.15
 
 
-def test_jitter_does_not_add_up(watched: Watched) -> None:
-    watched.breaker.trip("away")
-    for _ in range(100):
-        watched.try_in_vain()
-    assert watched.pause >= 0.8 * LONGEST_PAUSE
-
-
-def test_an_outage_lasts_from_its_first_report(watched: Watched) -> None:
-    watched.breaker.trip("away")
-    watched.try_in_vain()
-    seconds = watched.clock.now - START
-    assert watched.breaker.outage == ("the broker is unavailable: still away", seconds)
-
-
-def test_the_first_line_of_an_outage_is_a_warning_and_repeated_ones_are_not(
-    watched: Watched, log: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("reasons", "expected"),
+    [
+        ([""], "W"),  # as of `raise OutageError`
+        (["away", "away", "away"], "WII"),
+        (["away", "access refused", "access refused", "away"], "WWIW"),
+    ],
+)
+def test_a_reason_is_a_warning_and_its_repetition_is_not(
+    watched: Watched, log: pytest.LogCaptureFixture, reasons: list[str], expected: str
 ) -> None:
-    watched.breaker.trip("away")
-    for _ in range(3):
-        watched.try_in_vain("away")
-    assert levels(log) == ["WARNING", "INFO", "INFO", "INFO"]
-
-
-def test_the_first_line_of_an_outage_without_a_reason_is_a_warning_too(
-    watched: Watched, log: pytest.LogCaptureFixture
-) -> None:
-    watched.breaker.trip("")  # as of `raise OutageError`
-    assert levels(log) == ["WARNING"]
-
-
-def test_another_reason_is_a_warning_again(watched: Watched, log: pytest.LogCaptureFixture) -> None:
-    watched.breaker.trip("away")
-    for reason in ("access refused", "access refused", "away"):
+    watched.breaker.trip(reasons[0])
+    for reason in reasons[1:]:
         watched.try_in_vain(reason)
-    assert levels(log) == ["WARNING", "WARNING", "INFO", "WARNING"]
+    assert "".join(level[0] for level in levels(log)) == expected
 
 
 def test_the_next_outage_begins_with_a_warning_though_its_reason_is_the_same(

@@ -94,16 +94,13 @@ def test_it_claims_nothing_from_partitions_that_it_may_not_rely_on() -> None:
 
 def test_a_partition_that_had_no_more_is_not_claimed_from_until_the_next_poll() -> None:
     planner = Planner(1, 2)
+    assert planner.plan.floors(100) == {}  # the first claim reads everything
     planner.claimed(*many(3), partitions={1, 2}, more={2})
     assert planner.plan.partitions(100) == {2: 20}
     planner.plan.look_into([1, 2])
     assert set(planner.plan.partitions(100)) == {1, 2}
-
-
-def test_a_claim_keeps_the_other_partitions_that_may_have_more() -> None:
-    planner = Planner(1, 2)
-    planner.claimed(*many(3), partitions={1})
-    assert set(planner.plan.partitions(100)) == {2}
+    planner.claimed(partitions={2})
+    assert set(planner.plan.partitions(100)) == {1}  # it keeps the others
 
 
 @pytest.mark.parametrize(
@@ -143,13 +140,6 @@ def test_only_a_few_records_of_each_key_are_held() -> None:
     assert planner.plan.partitions(100) == {}
 
 
-def test_without_room_it_claims_nothing() -> None:
-    planner = Planner(1)
-    planner.claimed(*many(40), more={1})
-    planner.order.take(40)
-    assert planner.plan.partitions(100) == {}
-
-
 def test_it_says_which_partitions_have_to_wait_for_room() -> None:
     planner = Planner(1, 2)
     assert planner.plan.no_room_for == set()
@@ -183,11 +173,6 @@ def test_of_a_partition_eight_records_are_held_at_least() -> None:
 
 
 # -- floors
-
-
-def test_the_first_claim_reads_everything() -> None:
-    planner = Planner(1)
-    assert planner.plan.floors(100) == {}
 
 
 @pytest.mark.parametrize(("seconds", "pause"), [(0.01, 0.1), (0.05, 0.5), (0.1, 1.0), (7.0, 1.0)])
@@ -307,24 +292,11 @@ def test_a_filled_partition_is_returned_once_a_second_while_it_is_claimed_from()
     assert (planner.filled(11.9), planner.filled(12.0), planner.filled(12.0)) == ([], [1], [])
 
 
-def test_later_claims_of_the_same_keys_do_not_start_the_second_again() -> None:
-    planner = Planner(1, 2, capacity=1000)
-    for tenth in range(10):
-        planner.fill(10.0 + tenth / 10, 1 + 20 * tenth, 20)
-    assert planner.filled(11.0) == [1]
-
-
-def test_a_claim_with_many_keys_ends_it() -> None:
+@pytest.mark.parametrize(("keys", "full"), [(20, True), (1, False)])
+def test_a_claim_with_many_keys_or_one_that_is_not_full_ends_it(keys: int, full: bool) -> None:
     planner = Planner(1, 2, capacity=1000)
     planner.fill(10.0, 1, 20)
-    planner.fill(10.5, 21, 20, keys=20)
-    assert planner.filled(20.0) == []
-
-
-def test_a_claim_that_is_not_full_ends_it() -> None:
-    planner = Planner(1, 2, capacity=1000)
-    planner.fill(10.0, 1, 20)
-    planner.fill(10.5, 21, 20, full=False)
+    planner.fill(10.5, 21, 20, keys=keys, full=full)
     assert planner.filled(20.0) == []
 
 
@@ -333,6 +305,13 @@ def test_a_claim_from_another_partition_says_nothing_about_it() -> None:
     planner.fill(10.0, 1, 20, partition=1)
     planner.fill(10.5, 21, 20, partition=2, keys=20)
     assert planner.filled(11.0) == [1]
+
+
+def test_several_partitions_can_have_hot_keys_at_once() -> None:
+    planner = Planner(1, 2, capacity=1000)
+    planner.fill(10.0, 1, 20, partition=1)
+    planner.fill(10.5, 21, 20, partition=2)
+    assert (planner.filled(11.0), planner.filled(12.0)) == ([1], [1, 2])
 
 
 def test_a_partition_of_which_nothing_is_held_any_more_has_no_hot_keys() -> None:
@@ -346,17 +325,5 @@ def test_a_partition_of_which_nothing_is_held_any_more_has_no_hot_keys() -> None
 def test_keys_are_few_if_there_are_four_records_to_a_key(keys: int, filled: list[int]) -> None:
     planner = Planner(1, 2, capacity=1000)
     planner.fill(10.0, 1, 5 * FEW_KEYS, keys=keys)
-    assert planner.filled(11.0) == filled
-
-
-def test_records_without_a_key_are_not_hot() -> None:
-    planner = Planner(1, 2, capacity=1000)
-    planner.claimed(*(record(number) for number in range(1, 21)), more={1}, began=10.0)
-    assert planner.filled(11.0) == []
-
-
-def test_several_partitions_can_have_hot_keys_at_once() -> None:
-    planner = Planner(1, 2, capacity=1000)
-    planner.fill(10.0, 1, 20, partition=1)
-    planner.fill(10.5, 21, 20, partition=2)
-    assert (planner.filled(11.0), planner.filled(12.0)) == ([1], [1, 2])
+    planner.claimed(*many(20, partition=2, first=100), partitions={2}, more={2}, began=10.0)
+    assert planner.filled(11.0) == filled  # records without a key are not hot

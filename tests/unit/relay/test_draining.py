@@ -83,15 +83,6 @@ async def test_a_worker_that_is_resumed_delivers_again(caplog: pytest.LogCapture
     ]
 
 
-async def test_a_drained_worker_polls_once_a_second_at_most() -> None:
-    bench = Bench(poll_interval=30 * SECOND)
-    bench.store.draining = True
-    bench.store.put(*range(1, 10))
-    await bench.run(60)
-    assert set(bench.store.names) == {"poll", "release"}
-    assert len(bench.store.named("poll")) <= 62
-
-
 async def test_a_worker_that_is_drained_in_an_outage_of_its_publisher_takes_nothing_after_it() -> (
     None
 ):
@@ -110,18 +101,6 @@ async def test_a_worker_that_is_drained_in_an_outage_of_its_publisher_takes_noth
     await bench.run(100)
     assert bench.publisher.sent == [1, 2, 3, 4]  # before the outage
     assert bench.publisher_breaker.outage is None
-
-
-async def test_an_outage_of_a_drained_worker_leaves_it_drained() -> None:
-    bench = Bench()
-    bench.store.draining = True
-    bench.store.put(1, 2)
-    bench.publisher_opens = False
-    bench.clock.at(2, lambda: bench.publisher_breaker.trip("away"))
-    bench.clock.at(20, lambda: setattr(bench, "publisher_opens", True))
-    await bench.run(100)
-    assert bench.publisher.sent == []
-    assert [each.values["stays"] for each in bench.store.named("release")] == [False]  # the end
 
 
 async def test_the_end_of_a_pause_of_everything_leaves_a_worker_drained() -> None:

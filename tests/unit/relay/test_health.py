@@ -46,16 +46,12 @@ def deliver(tally: Tally, event_type: str = "order.placed", *, age: float = 0.0)
 
 def test_every_verdict_has_a_count_of_its_own() -> None:
     tally = Tally()
+    assert str(tally) == "0 delivered, 0 refused, 0 postponed, 0 failed"
     for verdict in [*[Verdict.RETRY] * 3, *[Verdict.POSTPONED] * 2, Verdict.FAILED]:
         tally.add_attempt(attempt(verdict), 0.0)
     deliver(tally)
     assert (tally.delivered, tally.retried, tally.postponed, tally.failed) == (1, 3, 2, 1)
     assert str(tally) == "1 delivered, 3 refused, 2 postponed, 1 failed"
-
-
-def test_a_tally_begins_with_nothing() -> None:
-    assert str(Tally()) == "0 delivered, 0 refused, 0 postponed, 0 failed"
-    assert Tally().problem(0.0) is None
 
 
 def test_the_longest_time_from_commit_to_delivery_is_kept() -> None:
@@ -75,22 +71,25 @@ def test_the_time_to_delivery_follows_a_clock_that_was_moved() -> None:
 # -- a route that is always refused
 
 
-def test_a_route_counts_as_refused_on_the_third_refusal_without_a_delivery() -> None:
+@pytest.mark.parametrize("reason", ["no queue is bound", None])
+def test_a_route_counts_as_refused_on_the_third_refusal_without_a_delivery(
+    reason: str | None,
+) -> None:
     tally = Tally()
-    refuse(tally, "order.placed", 100, 110)
+    for event_type in ("order.placed", "order.shipped"):  # they are not added up
+        refuse(tally, event_type, 100, 110)
     assert tally.problem(110) is None
-    refuse(tally, "order.placed", 120, reason="no queue is bound")
+    refuse(tally, "order.placed", 120, reason=reason)
     assert ALL_REFUSED == 3
-    expected = "no order.placed record is delivered: no queue is bound"
+    expected = f"no order.placed record is delivered: {reason or ''}"
     assert tally.problem(130) == (expected, 30)
 
 
-@pytest.mark.parametrize("verdict", list(Verdict))
-def test_every_verdict_counts_against_a_route(verdict: Verdict) -> None:
+def test_every_verdict_counts_against_a_route() -> None:
     tally = Tally()
-    for now in (100.0, 110.0, 120.0):
+    for now, verdict in zip((100.0, 110.0, 120.0), Verdict, strict=True):
         tally.add_attempt(attempt(verdict), now)
-    assert tally.problem(120) == ("no order.placed record is delivered: no route", 20)
+    assert tally.problem(120) is not None
 
 
 def test_refusals_within_a_few_seconds_do_not_count_against_a_route() -> None:
@@ -120,21 +119,8 @@ def test_a_delivery_of_its_event_type_clears_a_route() -> None:
     refuse(tally, "order.placed", 120, 130)
     assert tally.problem(130) is None
     refuse(tally, "order.placed", 140)
-    assert tally.problem(140) == ("no order.placed record is delivered: no route", 20)
-
-
-def test_a_delivery_of_another_event_type_does_not_clear_a_route() -> None:
-    tally = Tally()
-    refuse(tally, "order.placed", 100, 110, 120)
     deliver(tally, "order.shipped")
-    assert tally.problem(120) is not None
-
-
-def test_refusals_of_several_event_types_are_not_added_up() -> None:
-    tally = Tally()
-    for event_type in ("order.placed", "order.shipped", "order.paid"):
-        refuse(tally, event_type, 100, 110)
-    assert tally.problem(110) is None
+    assert tally.problem(140) is not None  # the delivery of another event type does not
 
 
 def test_a_refusal_is_held_against_its_route_for_five_minutes() -> None:
@@ -143,12 +129,6 @@ def test_a_refusal_is_held_against_its_route_for_five_minutes() -> None:
     assert REMEMBERED == 300
     assert tally.problem(120 + REMEMBERED - 0.1) is not None
     assert tally.problem(120 + REMEMBERED) is None
-
-
-def test_a_refusal_without_a_reason_is_counted_too() -> None:
-    tally = Tally()
-    refuse(tally, "order.placed", 100, 110, 120, reason=None)
-    assert tally.problem(120) == ("no order.placed record is delivered: ", 20)
 
 
 # -- partitions of workers that have missed their heartbeats
@@ -203,23 +183,12 @@ def test_progress_is_logged_once_a_minute_with_what_was_done_in_it(
     assert "oldest took 30" not in caplog.messages[1]  # that was in the minute before
 
 
-def test_a_minute_in_which_nothing_was_done_is_not_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    tally = Tally()
-    deliver(tally)
-    with caplog.at_level(logging.INFO, "postroom.relay"):
-        for minute in range(10):
-            tally.log_progress(minute * LOG_EVERY)
-    assert caplog.messages == []
-
-
+@pytest.mark.parametrize(("busy", "lines"), [(False, 0), (True, 2)])
 def test_a_minute_in_which_nothing_was_done_is_logged_if_there_was_work(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, busy: bool, lines: int
 ) -> None:
     tally = Tally()
     with caplog.at_level(logging.INFO, "postroom.relay"):
         for minute in range(3):
-            tally.log_progress(minute * LOG_EVERY, busy=True)
-    assert len(caplog.messages) == 2
-    assert "0 delivered, 0 refused, 0 postponed in 60 s" in caplog.messages[0]
+            tally.log_progress(minute * LOG_EVERY, busy=busy)
+    assert len(caplog.messages) == lines

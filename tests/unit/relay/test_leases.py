@@ -23,19 +23,13 @@ def leases() -> HeldLeases:
     return leases
 
 
-def test_without_a_poll_nothing_is_held() -> None:
-    leases = HeldLeases(SECONDS)
-    assert (leases.by_partition, leases.claimable(0)) == ({}, {})
-    assert not leases.covers(record(1), 0)
-    assert not leases.holds(record(1))
-
-
 def test_nothing_new_is_started_near_the_end(leases: HeldLeases) -> None:
     one = record(1)
     assert USABLE == 24
     for now, relied_on in [(100, True), (120, True), (123.9, True), (124, False), (1000, False)]:
         assert leases.covers(one, now) is relied_on
         assert (1 in leases.claimable(now)) is relied_on
+        assert leases.holds(one)
 
 
 def test_a_poll_that_took_long_gives_no_more_time(leases: HeldLeases) -> None:
@@ -47,17 +41,16 @@ def test_a_poll_that_took_long_gives_no_more_time(leases: HeldLeases) -> None:
 def test_a_record_is_covered_by_the_very_lease_that_it_was_claimed_under(
     leases: HeldLeases,
 ) -> None:
-    assert leases.covers(record(1, partition=2, token=5), 100)
-    assert not leases.covers(record(1, partition=2, token=4), 100)
-    assert not leases.covers(record(1, partition=2, token=6), 100)
-    assert not leases.covers(record(1, partition=9, token=1), 100)
-
-
-def test_a_lease_about_to_end_is_held_still_but_covers_nothing(leases: HeldLeases) -> None:
-    five = record(1, partition=2, token=5)
-    assert (leases.holds(five), leases.covers(five, 124)) == (True, False)
-    for other in (record(1, partition=2, token=4), record(1, partition=9)):
-        assert (leases.holds(other), leases.covers(other, 100)) == (False, False)
+    own = record(1, partition=2, token=5)
+    assert (leases.holds(own), leases.covers(own, 100), leases.leaves(own, 100)) == (
+        True,
+        True,
+        False,
+    )
+    for partition, token in ((2, 4), (2, 6), (9, 1)):
+        other = record(1, partition=partition, token=token)
+        found = (leases.holds(other), leases.covers(other, 100), leases.leaves(other, 100))
+        assert found == (False, False, True)
 
 
 def test_a_poll_replaces_what_was_held(leases: HeldLeases) -> None:
@@ -67,7 +60,8 @@ def test_a_poll_replaces_what_was_held(leases: HeldLeases) -> None:
 
 
 def test_a_heartbeat_extends_the_leases_that_it_renewed_and_no_others(leases: HeldLeases) -> None:
-    leases.renewed({1: 1, 2: 5}, asked_at=110)
+    leases.renewed({1: 1, 2: 5, 9: 1}, asked_at=110)
+    assert set(leases.by_partition) == {1, 2, 3}
     assert leases.claimable(110 + USABLE - 0.1) == {1: 1, 2: 5}
     assert leases.claimable(110 + USABLE) == {}
     assert not leases.covers(record(1, partition=3), 124)
@@ -81,11 +75,6 @@ def test_a_heartbeat_does_not_extend_a_lease_with_another_token(
     leases.renewed({2: token}, asked_at=110)
     assert 2 not in leases.claimable(124)
     assert not leases.covers(record(1, partition=2, token=token), 110)
-
-
-def test_a_heartbeat_adds_no_lease(leases: HeldLeases) -> None:
-    leases.renewed({9: 1}, asked_at=110)
-    assert set(leases.by_partition) == {1, 2, 3}
 
 
 def test_a_heartbeat_that_was_sent_before_the_poll_does_not_shorten_a_lease(
@@ -118,10 +107,6 @@ def test_the_second_begins_anew_when_a_partition_was_in_the_share_meanwhile(
     for share, now in [(2, 100.0), (3, 100.5), (2, 101.0)]:
         leases.limit(share, {1: 7, 2: 5, 3: 0}.__getitem__, now=now)
     assert not leases.leaves(record(1, partition=3), 101.5)
-
-
-def test_records_of_a_lost_lease_are_left_to_others_at_once(leases: HeldLeases) -> None:
-    assert leases.leaves(record(1, partition=1, token=9), 100)
 
 
 @pytest.mark.parametrize("share", [3, 4, 64])

@@ -151,16 +151,6 @@ async def test_claims_fill_the_capacity_and_no_more() -> None:
     assert bench.publisher.sent == [1, 2, 3, 4]
 
 
-async def test_the_capacity_is_divided_among_the_partitions() -> None:
-    bench = Bench()
-    bench.publisher.reply = None
-    for partition in range(1, 6):
-        bench.store.put(*range(100 * partition, 100 * partition + 50), partition=partition)
-    await bench.run(5)
-    [claim] = bench.store.named("claim")
-    assert (len(claim.values["tokens"]), claim.values["depth"]) == (5, 5)  # of 24, rounded up
-
-
 async def test_more_is_claimed_when_there_is_room_for_a_batch() -> None:
     bench = Bench(seconds=1.0, max_batch=4)
     bench.store.put(*range(1, 101))
@@ -170,17 +160,6 @@ async def test_more_is_claimed_when_there_is_room_for_a_batch() -> None:
     # 4 are delivered each second; after 3 seconds, 12 of 24 places are free.
     assert (second.at, second.values["depth"]) == (3, 12)
     assert second.values["held"] == set(range(13, 25))
-
-
-async def test_a_partition_of_which_enough_is_held_is_not_claimed_from() -> None:
-    bench = Bench(max_in_flight=60, batch_size=10)  # a capacity of 80: 40 for each of two
-    bench.publisher.reply = None
-    bench.store.put(*range(1, 81), partition=1)
-    bench.store.put(*range(1001, 1011), partition=2)
-    await bench.run(0.5)
-    first, *later = bench.store.named("claim")
-    assert (set(first.values["tokens"]), first.values["depth"]) == ({1, 2}, 40)
-    assert [each for each in later if 1 in each.values["tokens"]] == []
 
 
 async def test_between_full_claims_it_reads_on_from_where_it_was() -> None:
@@ -197,21 +176,6 @@ async def test_between_full_claims_it_reads_on_from_where_it_was() -> None:
     for each in claims:
         if each.values["floors"]:
             assert set(each.values["floors"]) == {1}
-
-
-@pytest.mark.parametrize("seconds", [0.01, 0.1, 0.9])
-async def test_a_full_claim_comes_back_within_a_second_however_long_it_takes(
-    seconds: float,
-) -> None:
-    bench = Bench(seconds=0.1)
-    bench.store.takes["claim"] = seconds
-    bench.store.put(*range(1, 501))
-    await bench.run(10)
-    full = [each.at for each in bench.store.named("claim") if not each.values["floors"]]
-    gaps = [later - earlier for earlier, later in pairwise(full)]
-    assert len(gaps) > 2
-    # It begins again one second after it ended, as soon as something else is claimed.
-    assert max(gaps) <= seconds + 1.0 + seconds + 1.0
 
 
 async def test_a_record_with_a_lower_position_that_commits_late_is_delivered_soon() -> None:
@@ -364,14 +328,6 @@ async def test_the_later_records_of_a_key_go_on_after_one_failed_if_so_set() -> 
     assert (bench.tally.delivered, bench.tally.failed) == (2, 1)
 
 
-async def test_the_later_records_of_a_key_wait_for_one_that_failed_by_default() -> None:
-    bench = Bench()
-    bench.store.put(1, 2, 3, key="a")
-    bench.publisher.reply = lambda records: [Refused("bad", permanent=True)]
-    await bench.run(5)
-    assert (bench.store.failed, bench.publisher.sent) == ([1], [1])
-
-
 async def test_an_attempt_under_a_lost_lease_is_neither_counted_nor_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -382,11 +338,3 @@ async def test_an_attempt_under_a_lost_lease_is_neither_counted_nor_logged(
     await bench.run(0.5)
     assert bench.store.named("settle")
     assert (bench.tally.retried, caplog.messages) == (0, [])
-
-
-async def test_a_row_that_is_no_record_fails_without_being_sent() -> None:
-    bench = Bench()
-    bench.store.put(1, 2)
-    bench.store.faults[1] = "no payload"
-    await bench.run(2)
-    assert (bench.store.failed, bench.publisher.sent) == ([1], [2])

@@ -1,15 +1,19 @@
 """The loop after crashes: the record that kills the process is found, and no other fails."""
 
 import asyncio
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from postroom.errors import OutageError
 from postroom.record import ClaimedRecord
+from postroom.relay.poison import ONE_BY_ONE_AFTER
 from postroom.store.base import Lease
 from tests.unit.relay.bench import Bench
 from tests.unit.relay.fake_publisher import Answer, delivers_all
@@ -36,15 +40,6 @@ async def test_after_crashes_a_record_is_written_down_before_it_is_sent() -> Non
     assert begun == [{1: 1}, {2: 1}]
     assert bench.publisher.most_in_flight == 1
     assert bench.store.rows == {}
-
-
-async def test_other_partitions_are_delivered_as_usual_after_crashes_of_one() -> None:
-    bench = Bench(seconds=1)
-    crashed(bench, 1)
-    bench.store.put(1, 2, 3, partition=1)
-    bench.store.put(11, 12, 13, partition=2)
-    await bench.run(0.5)
-    assert sorted(bench.publisher.sent) == [1, 11, 12, 13]
 
 
 async def test_after_enough_records_the_crashes_are_cleared() -> None:
@@ -124,14 +119,17 @@ async def test_after_an_outage_a_record_that_was_in_flight_as_a_suspect_is_sent_
     assert bench.store.rows == {}
 
 
-async def deaths_until_done(store: FakeStore, killer: int, **settings: Any) -> int:
+async def deaths_until_done(
+    store: FakeStore, *killers: int, seconds: Callable[[], float] = lambda: 0.0, **settings: Any
+) -> int:
     """Start a worker again and again, until one has delivered everything; count the deaths."""
     for deaths in range(50):
         bench = Bench(clock=store.clock, store=store, drain=True, **settings)
+        bench.publisher.seconds = seconds
         task = asyncio.create_task(bench.loop.run())
 
         def reply(records: Sequence[ClaimedRecord]) -> Sequence[Answer]:
-            if any(each.position == killer for each in records):
+            if any(each.position in killers for each in records):
                 store.go_away()  # as far as this process can see
                 task.cancel()  # noqa: B023 - it is called in this turn only
             return delivers_all(records)
@@ -146,29 +144,52 @@ async def deaths_until_done(store: FakeStore, killer: int, **settings: Any) -> i
     raise AssertionError("the record that kills is not found")
 
 
-def outbox_of_200(partitions: int) -> FakeStore:
+def outbox_of(count: int, partitions: int) -> FakeStore:
     store = FakeStore(HandClock())
-    for position in range(1, 201):
+    for position in range(1, count + 1):
         store.put(position, partition=position % partitions)
     return store
 
 
 @pytest.mark.requirement("E1")
-@pytest.mark.parametrize("partitions", [3, 16, 64])
-@pytest.mark.parametrize("killer", [1, 70, 200])
+@pytest.mark.parametrize(("partitions", "killer"), [(3, 1), (16, 70), (64, 200)])
 async def test_exactly_the_record_that_kills_fails_within_5_deaths(
     partitions: int, killer: int
 ) -> None:
-    store = outbox_of_200(partitions)
+    store = outbox_of(200, partitions)
     assert await deaths_until_done(store, killer) <= 5
     assert (store.failed, store.rows) == ([killer], {})
+
+
+@pytest.mark.requirement("E1")
+@given(
+    killers=st.sets(st.integers(1, 40), min_size=1, max_size=3),
+    partitions=st.integers(1, 12),
+    max_in_flight=st.integers(1, 8),
+    max_crashes=st.integers(1, 4),
+    seed=st.integers(0, 2**32),
+)
+async def test_exactly_the_records_that_kill_fail_wherever_they_are(
+    killers: set[int], partitions: int, max_in_flight: int, max_crashes: int, seed: int
+) -> None:
+    """Deliveries take times by chance, so that others are in flight beside the one that kills."""
+    store, chance = outbox_of(40, partitions), random.Random(seed)
+    deaths = await deaths_until_done(
+        store,
+        *killers,
+        seconds=chance.random,
+        max_in_flight=max_in_flight,
+        max_crashes=max_crashes,
+    )
+    assert (set(store.failed), store.rows) == (killers, {})
+    assert deaths <= len(killers) * (ONE_BY_ONE_AFTER + max_crashes)
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
 async def test_a_record_that_kills_is_found_behind_deliveries_that_were_not_settled(
     partitions: int,
 ) -> None:
-    store = outbox_of_200(partitions)
+    store = outbox_of(200, partitions)
     deaths = await deaths_until_done(store, 190, max_in_flight=16, batch_size=100)
     assert store.failed == [190]
     assert deaths <= 5

@@ -7,7 +7,7 @@ import pytest
 from postroom.publishers.base import Refused
 from postroom.relay.delivery import LOCK_PAUSE
 from tests.support.waiting import PATIENCE
-from tests.unit.relay.bench import UNSETTLED_LIMIT, Bench
+from tests.unit.relay.bench import Bench
 from tests.unit.relay.fake_store import lock_timeout, refused_connection
 from tests.unit.relay.hand_clock import START
 from tests.unit.relay.settings import SECOND
@@ -81,18 +81,6 @@ async def test_a_settlement_that_meets_a_lock_sends_no_later_record_of_a_refused
     assert set(bench.publisher.sent) == {1}
 
 
-async def test_nothing_is_sent_beyond_the_limit_of_what_is_unsettled() -> None:
-    bench = Bench()
-    bench.store.put(*range(1, 101))
-    bench.store.fail("settle", lock_timeout, times=5)
-    bench.clock.at(2.4, lambda: sent.extend(bench.publisher.sent))
-    sent: list[int] = []
-    await bench.run(20)
-    assert sorted(sent) == list(range(1, UNSETTLED_LIMIT + 1))
-    assert sorted(bench.publisher.sent) == list(range(1, 101))
-    assert bench.store.rows == {}
-
-
 @pytest.mark.parametrize("method", ["settle", "poll", "claim"])
 async def test_during_a_database_outage_it_waits_and_keeps_the_outcomes(
     method: str, caplog: pytest.LogCaptureFixture
@@ -120,15 +108,6 @@ async def test_a_lock_that_a_poll_or_a_claim_meets_is_no_outage(
     assert bench.publisher.sent == [1]
     assert "another transaction holds a lock" in caplog.text
     assert "unavailable" not in caplog.text
-
-
-async def test_the_pauses_of_a_database_outage_grow() -> None:
-    bench = Bench()
-    bench.store.go_away()
-    bench.clock.at(120, bench.store.come_back)
-    await bench.run(200)
-    assert bench.between("poll", 0, 60) < 20
-    assert bench.between("poll", 60, 120) < 8
 
 
 async def test_the_pauses_grow_too_if_only_claims_fail(caplog: pytest.LogCaptureFixture) -> None:
@@ -163,34 +142,12 @@ async def test_a_commit_during_a_database_outage_is_not_missed() -> None:
     assert bench.publisher.sent == [1]
 
 
-async def test_an_outage_of_the_database_lasts_until_the_database_answers(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    bench = Bench()
-    bench.clock.at(5, bench.store.go_away)
-    bench.clock.at(5, bench.loop.wake)
-    bench.clock.at(15, bench.store.come_back)
-    await bench.run(60)
-    assert bench.between("poll", 5, 15) <= 12
-    ends = [each for each in caplog.messages if "the database is available again" in each]
-    assert len(ends) == 1
-
-
 async def test_it_can_be_stopped_while_it_waits_for_the_database() -> None:
     bench = Bench(seconds=2, grace=5 * SECOND)
     bench.store.put(1)
     bench.clock.at(1.5, bench.store.go_away)
     await bench.run(2.2)
     assert bench.clock.now == pytest.approx(START + 7.2)
-
-
-async def test_the_grace_period_holds_for_a_database_that_does_not_answer() -> None:
-    bench = Bench(grace=0.05 * SECOND)
-    never = asyncio.Event()
-    bench.store.put(1)
-    asyncio.get_running_loop().call_later(0.01, bench.loop.stop)
-    bench.store.hang("claim", never)
-    await asyncio.wait_for(bench.loop.run(), PATIENCE)
 
 
 async def test_what_the_end_of_the_grace_period_cuts_off_is_no_outage(

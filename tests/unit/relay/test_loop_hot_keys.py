@@ -6,36 +6,36 @@ import pytest
 
 from tests.unit.relay.bench import Bench
 
-pytestmark = pytest.mark.no_cover  # others cover the same, for less time
-
 
 def hot_key_with_others_behind(bench: Bench) -> None:
     """Fill a partition with records of one key, with a few of other keys behind them."""
-    bench.store.put(*range(1, 1001), key="hot")
+    bench.store.put(*range(1, 401), key="hot")
     for number in range(2001, 2004):
         bench.store.put(number, key=f"other {number}")
 
 
-async def test_a_key_that_fills_its_partition_is_blocked_if_others_wait_behind_it() -> None:
-    bench = Bench(seconds=0.01)
+@pytest.mark.parametrize("seconds", [0.01, 1.0])
+async def test_a_key_that_fills_its_partition_is_blocked_if_others_wait_behind_it(
+    seconds: float,
+) -> None:
+    bench = Bench(seconds=seconds)
     hot_key_with_others_behind(bench)
     bench.store.others_wait = {1}
     sent: list[int] = []
-    bench.clock.at(2.5, lambda: sent.extend(bench.publisher.sent))
-    await bench.run(30)
+    bench.clock.at(3.5, lambda: sent.extend(bench.publisher.sent))
+    await bench.run(5)
     slow = [each for each in bench.store.named("settle") if each.values["slow"]]
     assert slow
-    assert 1 <= slow[0].at <= 1.5
+    assert 1 <= slow[0].at <= 2.5
     assert len(slow[0].values["slow"]) == 1
     assert {2001, 2002, 2003} <= set(sent)
     hot = [position for position in sent if position < 2000]
     assert hot == list(range(1, len(hot) + 1))  # in order, and none left out
-    assert bench.store.rows == {}
 
 
 async def test_a_key_that_fills_its_partition_is_not_blocked_if_no_others_wait() -> None:
     bench = Bench(seconds=0.01)
-    bench.store.put(*range(1, 1001), key="hot")
+    bench.store.put(*range(1, 401), key="hot")
     await bench.run(5)
     asked = [each.at for each in bench.store.named("waiting_behind")]
     assert asked
@@ -43,31 +43,9 @@ async def test_a_key_that_fills_its_partition_is_not_blocked_if_no_others_wait()
     assert [each for each in bench.store.named("settle") if each.values["slow"]] == []
 
 
-async def test_many_keys_are_not_hot() -> None:
-    bench = Bench(seconds=0.01)
-    for number in range(1, 1001):
-        bench.store.put(number, key=f"{number % 100}")
-    await bench.run(3)
-    assert bench.store.named("waiting_behind") == []
-
-
-@pytest.mark.parametrize(
-    "seconds",
-    [0.001, 0.05, 0.2, 5.0],
-)
-async def test_others_pass_a_hot_key_at_any_speed_of_it(seconds: float) -> None:
-    bench = Bench(seconds=seconds)
-    hot_key_with_others_behind(bench)
-    bench.store.others_wait = {1}
-    sent: list[int] = []
-    bench.clock.at(4, lambda: sent.extend(bench.publisher.sent))
-    await bench.run(5)
-    assert {2001, 2002, 2003} <= set(sent)
-
-
 async def test_others_that_come_later_pass_a_hot_key_too() -> None:
     bench = Bench(seconds=1)
-    bench.store.put(*range(1, 1001), key="hot")
+    bench.store.put(*range(1, 401), key="hot")
     bench.store.put(5001, partition=2)  # so that the hot partition is not the only one
     bench.publisher.hangs.add(5001)
     bench.clock.at(4, lambda: bench.store.put(2001, key="other"))
@@ -80,7 +58,7 @@ async def test_others_that_come_later_pass_a_hot_key_too() -> None:
 
 async def test_a_hot_key_that_hangs_does_not_keep_back_other_partitions() -> None:
     bench = Bench()
-    bench.store.put(*range(1, 1001), key="hot")
+    bench.store.put(*range(1, 401), key="hot")
     bench.publisher.hangs.add(1)
     bench.clock.at(2, lambda: bench.store.put(2001, partition=2))
     sent: list[int] = []

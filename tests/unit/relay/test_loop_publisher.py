@@ -58,17 +58,6 @@ async def test_when_the_publisher_is_back_one_record_is_tried_and_then_all_are_s
     assert bench.publisher.calls[4:] == [[2], [3]]
 
 
-async def test_the_publisher_is_opened_again_after_growing_pauses() -> None:
-    bench = Bench()
-    bench.store.put(1)
-    bench.publisher_opens = False
-    bench.publisher_breaker.trip("away")
-    bench.clock.at(60, lambda: setattr(bench, "publisher_opens", True))
-    await bench.run(120)
-    assert bench.publisher.sent == [1]
-    assert bench.publisher_breaker.outage is None
-
-
 async def test_the_publisher_is_opened_again_though_the_database_is_slower_than_the_pause() -> None:
     bench = Bench()
     bench.store.put(1)

@@ -28,34 +28,32 @@ def lines(caplog: pytest.LogCaptureFixture, words: str) -> list[logging.LogRecor
     return [each for each in caplog.records if words in each.getMessage()]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "level", "words"),
-    [
-        (Verdict.FAILED, logging.CRITICAL, ["gave up on order.placed", "(attempt 4)"]),
-        (Verdict.RETRY, logging.ERROR, ["was refused (attempt 4)", "next try in 5 s"]),
-        (Verdict.POSTPONED, logging.DEBUG, ["is postponed", "next try in 5 s"]),
-    ],
-)
-def test_the_level_of_a_log_line_follows_the_verdict(
-    caplog: pytest.LogCaptureFixture, verdict: Verdict, level: int, words: list[str]
-) -> None:
-    with caplog.at_level(logging.DEBUG, "postroom.relay"):
-        RefusalLog().add(attempt(verdict), 0.0)
-    [line] = caplog.records
-    assert line.levelno == level
-    for word in [*words, "no route"]:
-        assert word in line.getMessage()
+LIMIT = "it was found at its limit"
+LINES = [
+    (Verdict.FAILED, "no route", logging.CRITICAL, ["gave up on order.placed", "(attempt 4)"]),
+    (Verdict.FAILED, None, logging.CRITICAL, ["gave up on order.placed", LIMIT]),
+    (Verdict.RETRY, "no route", logging.ERROR, ["was refused (attempt 4)", "next try in 5 s"]),
+    (Verdict.POSTPONED, "no route", logging.DEBUG, ["is postponed", "next try in 5 s"]),
+]
 
 
 @pytest.mark.requirement("E8")
-@pytest.mark.parametrize("verdict", list(Verdict))
-def test_a_line_about_a_record_has_its_fields(
-    caplog: pytest.LogCaptureFixture, verdict: Verdict
+@pytest.mark.parametrize(("verdict", "reason", "level", "words"), LINES)
+def test_a_line_about_a_record_has_a_level_and_fields(
+    caplog: pytest.LogCaptureFixture,
+    verdict: Verdict,
+    reason: str | None,
+    level: int,
+    words: list[str],
 ) -> None:
-    one = attempt(verdict)
+    one, log = attempt(verdict, reason=reason), RefusalLog()
     with caplog.at_level(logging.DEBUG, "postroom.relay"):
-        RefusalLog().add(one, 0.0)
+        log.add(one, 0.0)
+        log.summarize(MINUTE)  # nothing was left out
     [line] = caplog.records
+    assert line.levelno == level
+    for word in [*words, reason or LIMIT]:
+        assert word in line.getMessage()
     expected = {
         "record_id": str(one.record.record.id),
         "event_type": "order.placed",
@@ -74,13 +72,6 @@ def test_the_traceback_of_an_error_is_part_of_the_line(caplog: pytest.LogCapture
     [line] = caplog.records
     assert line.exc_info is not None
     assert line.exc_info[1] is error
-
-
-def test_a_record_found_at_its_limit_is_logged_with_a_reason(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    RefusalLog().add(attempt(Verdict.FAILED, reason=None), 0.0)
-    assert "it was found at its limit" in caplog.text
 
 
 # -- many at once
@@ -148,12 +139,3 @@ def test_the_next_minute_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
             log.add(attempt(), now)
     assert len(lines(caplog, "was refused")) == 30
     assert [vars(line)["records"] for line in lines(caplog, "more records")] == [10, 10]
-
-
-def test_without_anything_left_out_there_is_no_summary(caplog: pytest.LogCaptureFixture) -> None:
-    log = RefusalLog()
-    log.summarize(0.0)
-    log.add(attempt(), 0.0)
-    log.end_minute(MINUTE)
-    log.summarize(MINUTE)
-    assert len(caplog.records) == 1

@@ -41,8 +41,10 @@ def test_with_nothing_to_do_it_polls_once_per_interval() -> None:
     assert timer.due(100 + POLL_INTERVAL)
 
 
-def test_with_work_it_polls_every_second() -> None:
-    assert polled(poll_timer(), 100, SOME_WORK) == BUSY_POLL == 1.0
+@pytest.mark.parametrize("poll", [SOME_WORK, OTHERS_WORK, replace(SOME_WORK, next_due=7 * SECOND)])
+def test_while_there_is_work_anywhere_it_polls_every_second(poll: Poll) -> None:
+    timer = poll_timer()
+    assert polled(timer, 100, poll) == polled(timer, 200, poll) == BUSY_POLL == 1.0
 
 
 def test_while_records_are_held_it_polls_every_second() -> None:
@@ -50,12 +52,6 @@ def test_while_records_are_held_it_polls_every_second() -> None:
     timer.begin(100)
     assert not timer.end(NOTHING, busy=True)
     assert timer.next_poll == 101
-
-
-def test_while_work_waits_at_other_workers_it_polls_every_second() -> None:
-    timer = poll_timer()
-    assert polled(timer, 100, OTHERS_WORK) == BUSY_POLL
-    assert polled(timer, 200, OTHERS_WORK) == BUSY_POLL
 
 
 @pytest.mark.parametrize(
@@ -103,11 +99,6 @@ def test_what_is_due_sooner_than_the_interval_is_polled_for_in_time(
 ) -> None:
     due = Poll(next_due=timedelta(seconds=seconds))
     assert polled(poll_timer(), 100, due) == next_poll
-
-
-def test_a_delayed_record_does_not_slow_the_polls_while_there_is_work() -> None:
-    due = Poll(leases=SOME_WORK.leases, waiting=1, next_due=timedelta(seconds=7))
-    assert polled(poll_timer(), 100, due) == BUSY_POLL
 
 
 def test_a_commit_is_polled_for_at_once_but_not_more_often_than_every_ten_milliseconds() -> None:

@@ -1,13 +1,12 @@
 """Records encoded by hand, and decoded by a codec that others wrote."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pamqp import frame, header
+from pamqp import header
 
 from postroom import UntypedEvent
 from postroom.publishers.rabbitmq.amqp import frames
@@ -15,6 +14,7 @@ from postroom.publishers.rabbitmq.amqp.errors import EncodeError
 from postroom.publishers.rabbitmq.message import SET_HERE, plain_message
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
+from tests.unit.publishers.rabbitmq.decoding import read
 
 LONG = 2**63
 EVENT = UntypedEvent(event_type="noted", payload={})
@@ -69,14 +69,6 @@ def as_amqp(value: Any) -> Any:
             return {name: as_amqp(each) for name, each in value.items()}
         case _:
             return value
-
-
-def read(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Cut bytes into frames, as a broker does."""
-    while data:
-        size, channel, received = frame.unmarshal(data)
-        data = data[size:]
-        yield channel, received
 
 
 def alike(one: Any, other: Any) -> bool:

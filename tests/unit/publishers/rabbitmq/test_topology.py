@@ -9,31 +9,24 @@ from postroom.errors import ConfigurationError
 from postroom.publishers.rabbitmq import Binding, Exchange, Queue, Topology
 
 
-def test_an_exchange_is_a_durable_topic_unless_told_otherwise() -> None:
-    exchange = Exchange("messaging")
+def test_an_exchange_is_a_durable_topic_and_a_queue_classic_unless_told_otherwise() -> None:
+    exchange, queue = Exchange("messaging"), Queue("q")
     assert (exchange.type, exchange.durable, exchange.all_arguments()) == ("topic", True, {})
+    assert (queue.type, queue.durable, queue.all_arguments()) == ("classic", True, {})
+    assert queue.bindings == ()
 
 
-def test_what_an_exchange_is_told_is_what_the_broker_is_told() -> None:
+def test_what_it_is_told_is_what_the_broker_is_told() -> None:
     exchange = Exchange("e", "fanout", alternate="rest", arguments={"x-own": 1})
     assert exchange.all_arguments() == {"alternate-exchange": "rest", "x-own": 1}
-
-
-def test_a_queue_is_durable_and_classic_unless_told_otherwise() -> None:
-    queue = Queue("q")
-    assert (queue.type, queue.durable, queue.bindings) == ("classic", True, ())
-    assert queue.all_arguments() == {}
-
-
-def test_what_a_queue_is_told_is_what_the_broker_is_told() -> None:
     queue = Queue(
         "q",
         type="quorum",
         dead_letter="dlx",
-        max_length=0,
+        max_length=5,
         overflow="reject-publish",
         message_ttl=timedelta(minutes=1.5),
-        arguments={"x-single-active-consumer": True},
+        arguments={"x-single-active-consumer": True, "x-max-length": 0},  # these win
     )
     assert queue.all_arguments() == {
         "x-queue-type": "quorum",
@@ -49,11 +42,6 @@ def test_what_a_queue_is_told_is_what_the_broker_is_told() -> None:
 def test_a_time_to_live_is_exact_to_the_millisecond(milliseconds: int) -> None:
     queue = Queue("q", message_ttl=timedelta(milliseconds=milliseconds))
     assert queue.all_arguments()["x-message-ttl"] == milliseconds
-
-
-def test_the_brokers_own_names_win() -> None:
-    queue = Queue("q", max_length=5, arguments={"x-max-length": 7})
-    assert queue.all_arguments() == {"x-max-length": 7}
 
 
 def test_one_binding_need_not_be_a_list() -> None:
@@ -88,10 +76,6 @@ def test_a_topology_that_cannot_be_is_refused(parts: dict[str, Any], error: str)
         Topology(**parts)
 
 
-def test_a_queue_may_be_called_as_an_exchange_is() -> None:
-    assert Topology(exchanges=[Exchange("orders")], queues=[Queue("orders")]).foreign() == []
-
-
 def test_what_it_needs_and_does_not_declare_is_foreign() -> None:
     topology = Topology(
         exchanges=[Exchange("own", alternate="rest"), Exchange("dlx", alternate="own")],
@@ -103,10 +87,6 @@ def test_what_it_needs_and_does_not_declare_is_foreign() -> None:
         ],
     )
     assert topology.foreign() == ["graveyard", "rest", "theirs"]
-
-
-def test_nothing_declares_nothing() -> None:
-    assert (Topology().foreign(), Topology().describe()) == ([], [])
 
 
 def test_it_can_be_told_line_by_line() -> None:

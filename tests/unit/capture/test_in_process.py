@@ -211,5 +211,5 @@ async def test_one_event_instead_of_a_list_is_refused(
     container: AsyncContainer, registry: EventRegistry
 ) -> None:
     one: Any = UserCreated(name="ann")
-    with pytest.raises(CaptureError, match=r"instead of a list of events\. Give \[event\]"):
+    with pytest.raises(CaptureError, match="instead of a list"):
         await dispatcher(container, registry).dispatch(one)

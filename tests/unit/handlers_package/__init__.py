@@ -1,1 +1,0 @@
-"""Handlers that only `auto_discover_handlers` finds."""

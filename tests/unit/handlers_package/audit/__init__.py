@@ -1,1 +1,0 @@
-"""A package below the package."""
