@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -17,8 +17,7 @@ from sqlalchemy.orm import Session, registry
 from postroom import ConfigurationError, Outbox, OutboxRecord, UntypedEvent, map_outbox_table
 from tests.support.private_schema import private_schema
 from tests.support.shop import Base, outbox
-
-Play = Callable[[Callable[[Session], None]], Awaitable[None]]
+from tests.support.story import story
 
 MOMENT = datetime(2026, 1, 5, 12, tzinfo=UTC)
 COMPANIONS = ("leases", "workers", "blocked_keys", "attempts", "pauses", "audit", "inbox")
@@ -401,59 +400,55 @@ def test_an_ordering_that_there_is_not_is_refused() -> None:
 
 
 @pytest.mark.requirement("A2")
-async def test_the_synonyms_work_on_a_mapped_record_and_in_a_query(play: Play) -> None:
-    def story(session: Session) -> None:
-        waiting = OutboxRecord(event_type="waiting", payload={})
-        failed = OutboxRecord(event_type="failed", payload={}, status="failed")
-        done = OutboxRecord(event_type="done", payload={}, status="published")
-        done.published_at = MOMENT
-        assert [one.delivered for one in (waiting, failed, done)] == [False, False, True]
-        assert done.delivered_at == done.processed_at == MOMENT
-        session.add_all([waiting, failed, done])
-        session.commit()
-        session.expunge_all()
+@story
+def test_the_synonyms_work_on_a_mapped_record_and_in_a_query(session: Session) -> None:
+    waiting = OutboxRecord(event_type="waiting", payload={})
+    failed = OutboxRecord(event_type="failed", payload={}, status="failed")
+    done = OutboxRecord(event_type="done", payload={}, status="published")
+    done.published_at = MOMENT
+    assert [one.delivered for one in (waiting, failed, done)] == [False, False, True]
+    assert done.delivered_at == done.processed_at == MOMENT
+    session.add_all([waiting, failed, done])
+    session.commit()
+    session.expunge_all()
 
-        event_type = outbox.tables.records.c.event_type
-        types = select(event_type).order_by(event_type)
-        assert session.scalars(types.where(OutboxRecord.delivered)).all() == ["done"]
-        assert session.scalars(types.where(~OutboxRecord.delivered)).all() == ["failed", "waiting"]
-        assert session.scalars(types.where(OutboxRecord.delivered_at == MOMENT)).all() == ["done"]
-        assert session.scalars(types.where(OutboxRecord.processed_at.is_(None))).all() == [
-            "failed",
-            "waiting",
-        ]
-        [loaded] = session.scalars(select(OutboxRecord).where(OutboxRecord.delivered))
-        assert loaded.delivered is True
-        assert loaded.delivered_at == loaded.processed_at == MOMENT
-
-    await play(story)
+    event_type = outbox.tables.records.c.event_type
+    types = select(event_type).order_by(event_type)
+    assert session.scalars(types.where(OutboxRecord.delivered)).all() == ["done"]
+    assert session.scalars(types.where(~OutboxRecord.delivered)).all() == ["failed", "waiting"]
+    assert session.scalars(types.where(OutboxRecord.delivered_at == MOMENT)).all() == ["done"]
+    assert session.scalars(types.where(OutboxRecord.processed_at.is_(None))).all() == [
+        "failed",
+        "waiting",
+    ]
+    [loaded] = session.scalars(select(OutboxRecord).where(OutboxRecord.delivered))
+    assert loaded.delivered is True
+    assert loaded.delivered_at == loaded.processed_at == MOMENT
 
 
-async def test_a_record_comes_back_as_it_went_in(play: Play) -> None:
-    def story(session: Session) -> None:
-        record = OutboxRecord(
-            event_type="x",
-            payload={"a": [1, None, {"ü": "💌"}], "big": 2**70, "f": 1.5},
-            aggregate_type="account",
-            aggregate_id="42",
-            headers={"traceparent": "00-1"},
-            occurred_at=MOMENT,
-            max_retries=None,
-        )
-        record.error_message = "boom"
-        session.add(record)
-        session.commit()
-        session.expunge_all()
-        [loaded] = session.scalars(select(OutboxRecord))
-        assert loaded is not record
-        assert isinstance(loaded.id, UUID)
-        assert loaded.payload == {"a": [1, None, {"ü": "💌"}], "big": 2**70, "f": 1.5}
-        assert loaded.headers == {"traceparent": "00-1"}
-        assert (loaded.aggregate_id, loaded.partition) == ("42", 47)
-        assert loaded.occurred_at == MOMENT
-        assert (loaded.error_message, loaded.max_retries) == ("boom", None)
-
-    await play(story)
+@story
+def test_a_record_comes_back_as_it_went_in(session: Session) -> None:
+    record = OutboxRecord(
+        event_type="x",
+        payload={"a": [1, None, {"ü": "💌"}], "big": 2**70, "f": 1.5},
+        aggregate_type="account",
+        aggregate_id="42",
+        headers={"traceparent": "00-1"},
+        occurred_at=MOMENT,
+        max_retries=None,
+    )
+    record.error_message = "boom"
+    session.add(record)
+    session.commit()
+    session.expunge_all()
+    [loaded] = session.scalars(select(OutboxRecord))
+    assert loaded is not record
+    assert isinstance(loaded.id, UUID)
+    assert loaded.payload == {"a": [1, None, {"ü": "💌"}], "big": 2**70, "f": 1.5}
+    assert loaded.headers == {"traceparent": "00-1"}
+    assert (loaded.aggregate_id, loaded.partition) == ("42", 47)
+    assert loaded.occurred_at == MOMENT
+    assert (loaded.error_message, loaded.max_retries) == ("boom", None)
 
 
 def test_the_shop_s_outbox_lives_on_the_shop_s_metadata() -> None:
