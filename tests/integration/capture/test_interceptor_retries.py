@@ -121,15 +121,6 @@ def test_an_event_raised_outside_a_transaction_is_rolled_back_too(session: Sessi
     assert types(session) == []
 
 
-@story
-def test_an_event_without_a_changed_column_is_captured_by_a_flush(session: Session) -> None:
-    account = saved(session)
-    account.close()
-    session.flush()
-    assert account.domain_events == ()
-    assert types(session) == ["AccountClosed"]
-
-
 def test_a_bare_class_of_sessions_keeps_the_events_before_a_savepoint(sync_engine: Engine) -> None:
     class Bare(Session):
         pass

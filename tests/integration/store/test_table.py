@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, registry
 
 from postroom import ConfigurationError, Outbox, OutboxRecord, UntypedEvent, map_outbox_table
 from tests.support.private_schema import private_schema
-from tests.support.shop import Base, outbox
+from tests.support.shop import outbox
 from tests.support.story import story
 
 MOMENT = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -247,20 +247,6 @@ def test_the_table_has_the_application_s_name(database: Engine) -> None:
     assert companions <= set(inspect(database).get_table_names())
 
 
-@pytest.mark.requirement("C3")
-def test_a_captured_record_has_the_defaults(database: Engine) -> None:
-    with Session(database) as session:
-        event = UntypedEvent(event_type="group_message.created", payload={"id": 1})
-        messaging.dispatcher(session).dispatch_sync([event])
-        session.commit()
-        [record] = session.scalars(select(MessagingRecord))
-        assert (record.status, record.retry_count, record.max_retries) == ("pending", 0, 10)
-        assert (record.published_at, record.error_message) == (None, None)
-        assert record.created_at is not None
-        assert abs(record.created_at - datetime.now(UTC)).total_seconds() < 60
-        assert record.position is not None
-
-
 @pytest.mark.requirement("D10")
 def test_a_table_can_have_a_schema_of_its_own(database: Engine) -> None:
     found = columns(database, "outbox_events", schema="auth")
@@ -449,7 +435,3 @@ def test_a_record_comes_back_as_it_went_in(session: Session) -> None:
     assert (loaded.aggregate_id, loaded.partition) == ("42", 47)
     assert loaded.occurred_at == MOMENT
     assert (loaded.error_message, loaded.max_retries) == ("boom", None)
-
-
-def test_the_shop_s_outbox_lives_on_the_shop_s_metadata() -> None:
-    assert {table.name for table in outbox.tables} <= set(Base.metadata.tables)
