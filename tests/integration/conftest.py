@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,6 +18,7 @@ from tests.support.in_process import InProcess, in_process
 from tests.support.leftovers import keep_tables
 from tests.support.postgres import SECRET, temporary_database
 from tests.support.shop import Base, outbox
+from tests.support.story import Play, Story
 from tests.support.troubled_shop import Shop, in_trouble
 from tests.support.waiting import FULL
 
@@ -26,8 +27,6 @@ EMPTY = (
     + "SELECT setval(pg_get_serial_sequence('outbox', 'position'), 1, false)"
 )
 """Of tables with a few rows: TRUNCATE takes ten times as long, for its files."""
-Story = Callable[[Session], None]
-Play = Callable[[Story], Awaitable[None]]
 
 
 @pytest.fixture(scope="session")
@@ -88,7 +87,10 @@ def sqlite_engine(shop_file: Path) -> Iterator[Engine]:
     engine.dispose()
 
 
-@pytest.fixture(params=["postgresql-sync", "postgresql-async", "sqlite"])
+SYNC = pytest.param("postgresql-sync", marks=pytest.mark.extended)
+
+
+@pytest.fixture(params=[SYNC, "postgresql-async", "sqlite"])
 def play(request: pytest.FixtureRequest) -> Play:
     """Run a story in a session whose aggregates are captured: sync, async, on either database."""
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import asyncpg
 import psycopg
+import pytest
+from _pytest.mark import ParameterSet
 from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
@@ -187,3 +189,10 @@ WITHOUT_ORM: dict[str, Kind] = {
     "psycopg-async": async_psycopg,
 }
 KINDS: dict[str, Kind] = WITHOUT_ORM | {"Session": orm, "AsyncSession": async_orm}
+MAIN = ("AsyncConnection", "AsyncSession", "asyncpg", "psycopg", "psycopg-async", "Session")
+
+
+def as_parameters(kinds: Iterable[str]) -> list[ParameterSet]:
+    """Give kinds of connections as parameters of a test; in make test there are the main ones."""
+    extended = pytest.mark.extended
+    return [pytest.param(kind, marks=() if kind in MAIN else extended) for kind in kinds]

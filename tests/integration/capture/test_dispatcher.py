@@ -1,7 +1,6 @@
 """The dispatcher on real databases: events are saved with the data, or not at all."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -25,10 +24,10 @@ from postroom import (
     deserialize_event,
 )
 from tests.support.shop import Account, AccountOpened, AccountRenamed, Note, outbox
+from tests.support.story import story
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
 
-Play = Callable[[Callable[[Session], None]], Awaitable[None]]
 
 IN_ORDER = select(OutboxRecord).order_by(outbox.tables.records.c.position)
 bounded = settings(
@@ -90,83 +89,73 @@ async def test_dispatching_never_flushes_or_commits(engine: AsyncEngine) -> None
 
 
 @pytest.mark.requirement("A3", "A4", "E4")
-async def test_one_event_gives_one_record(play: Play) -> None:
-    def story(session: Session) -> None:
-        row = account()
-        one = opened(row)
-        outbox.dispatcher(session).dispatch_sync([one])
-        session.commit()
-        [record] = saved(session)
-        assert record.id == one.event_id
-        assert record.event_type == "AccountOpened"
-        assert (record.aggregate_type, record.aggregate_id) == ("account", str(row.id))
-        assert record.occurred_at == one.occurred_at
-        assert (record.status, record.retry_count, record.delivered) == ("pending", 0, False)
-        assert record.payload["email"] == "a@b.com"
-        assert deserialize_event(record.event_type, record.payload) == one
-
-    await play(story)
+@story
+def test_one_event_gives_one_record(session: Session) -> None:
+    row = account()
+    one = opened(row)
+    outbox.dispatcher(session).dispatch_sync([one])
+    session.commit()
+    [record] = saved(session)
+    assert record.id == one.event_id
+    assert record.event_type == "AccountOpened"
+    assert (record.aggregate_type, record.aggregate_id) == ("account", str(row.id))
+    assert record.occurred_at == one.occurred_at
+    assert (record.status, record.retry_count, record.delivered) == ("pending", 0, False)
+    assert record.payload["email"] == "a@b.com"
+    assert deserialize_event(record.event_type, record.payload) == one
 
 
 @pytest.mark.requirement("A4", "E4")
-async def test_several_events_give_several_records_in_order(play: Play) -> None:
+@story
+def test_several_events_give_several_records_in_order(session: Session) -> None:
     """Some with a key, some without: SQLAlchemy groups the rows of an insert by their columns."""
 
-    def story(session: Session) -> None:
-        events: list[Any] = []
-        for number in range(500):
-            key = number % 7 if number % 3 else None
-            payload = {"number": number}
-            events.append(UntypedEvent(event_type="tick", payload=payload, aggregate_id=key))
-        outbox.dispatcher(session).dispatch_sync(events)
-        session.commit()
-        assert [record.payload["number"] for record in saved(session)] == list(range(500))
-        assert [record.id for record in saved(session)] == [one.event_id for one in events]
-
-    await play(story)
+    events: list[Any] = []
+    for number in range(500):
+        key = number % 7 if number % 3 else None
+        payload = {"number": number}
+        events.append(UntypedEvent(event_type="tick", payload=payload, aggregate_id=key))
+    outbox.dispatcher(session).dispatch_sync(events)
+    session.commit()
+    assert [record.payload["number"] for record in saved(session)] == list(range(500))
+    assert [record.id for record in saved(session)] == [one.event_id for one in events]
 
 
 @pytest.mark.requirement("A4")
-async def test_several_dispatches_of_a_transaction_keep_their_order(play: Play) -> None:
-    def story(session: Session) -> None:
-        for number in range(10):
-            outbox.dispatcher(session).dispatch_sync([ClockTicked(number=number)])
-            if number % 4 == 0:
-                session.flush()
-        session.commit()
-        assert [record.payload["number"] for record in saved(session)] == list(range(10))
-
-    await play(story)
+@story
+def test_several_dispatches_of_a_transaction_keep_their_order(session: Session) -> None:
+    for number in range(10):
+        outbox.dispatcher(session).dispatch_sync([ClockTicked(number=number)])
+        if number % 4 == 0:
+            session.flush()
+    session.commit()
+    assert [record.payload["number"] for record in saved(session)] == list(range(10))
 
 
 @pytest.mark.requirement("A5")
-async def test_record_and_aggregate_commit_together(play: Play) -> None:
-    def story(session: Session) -> None:
-        row = account()
-        session.add(row)
-        outbox.dispatcher(session).dispatch_sync([opened(row)])
-        session.commit()
-        assert session.scalars(select(Account.id)).all() == [row.id]
-        assert [record.aggregate_id for record in saved(session)] == [str(row.id)]
-
-    await play(story)
+@story
+def test_record_and_aggregate_commit_together(session: Session) -> None:
+    row = account()
+    session.add(row)
+    outbox.dispatcher(session).dispatch_sync([opened(row)])
+    session.commit()
+    assert session.scalars(select(Account.id)).all() == [row.id]
+    assert [record.aggregate_id for record in saved(session)] == [str(row.id)]
 
 
 @pytest.mark.requirement("A5")
 @pytest.mark.parametrize("flushed", [True, False])
-async def test_a_rollback_leaves_neither(play: Play, flushed: bool) -> None:
-    def story(session: Session) -> None:
-        row = account()
-        session.add(row)
-        outbox.dispatcher(session).dispatch_sync([opened(row)])
-        if flushed:
-            session.flush()
-            assert len(saved(session)) == 1
-        session.rollback()
-        assert session.scalars(select(Account)).all() == []
-        assert saved(session) == []
-
-    await play(story)
+@story
+def test_a_rollback_leaves_neither(session: Session, flushed: bool) -> None:
+    row = account()
+    session.add(row)
+    outbox.dispatcher(session).dispatch_sync([opened(row)])
+    if flushed:
+        session.flush()
+        assert len(saved(session)) == 1
+    session.rollback()
+    assert session.scalars(select(Account)).all() == []
+    assert saved(session) == []
 
 
 @pytest.mark.requirement("A5")
@@ -223,123 +212,109 @@ async def test_a_use_case_dispatches_what_its_aggregate_collected(engine: AsyncE
         assert types == [AccountOpened.__name__, AccountRenamed.__name__]
 
 
-async def test_a_savepoint_that_is_rolled_back_takes_its_records_along(play: Play) -> None:
-    def story(session: Session) -> None:
-        dispatcher = outbox.dispatcher(session)
-        dispatcher.dispatch_sync([ClockTicked(number=1)])
-        with session.begin_nested() as savepoint:
-            dispatcher.dispatch_sync([ClockTicked(number=2)])
-            savepoint.rollback()
-        dispatcher.dispatch_sync([ClockTicked(number=3)])
-        session.commit()
-        assert [record.payload["number"] for record in saved(session)] == [1, 3]
-
-    await play(story)
+@story
+def test_a_savepoint_that_is_rolled_back_takes_its_records_along(session: Session) -> None:
+    dispatcher = outbox.dispatcher(session)
+    dispatcher.dispatch_sync([ClockTicked(number=1)])
+    with session.begin_nested() as savepoint:
+        dispatcher.dispatch_sync([ClockTicked(number=2)])
+        savepoint.rollback()
+    dispatcher.dispatch_sync([ClockTicked(number=3)])
+    session.commit()
+    assert [record.payload["number"] for record in saved(session)] == [1, 3]
 
 
 @pytest.mark.requirement("D4")
-async def test_a_record_can_have_the_full_name_of_its_class(play: Play) -> None:
-    def story(session: Session) -> None:
-        teller = uuid4()
-        outbox.dispatcher(session).dispatch_sync([FullNameTold(teller=teller)])
-        session.commit()
-        [record] = saved(session)
-        assert record.event_type == f"{__name__}.FullNameTold"
-        assert record.event_version == 2
-        assert (record.aggregate_type, record.aggregate_id) == ("Teller", str(teller))
-        assert record.status == "pending"
-        assert record.payload["event_version"] == 2
-
-    await play(story)
+@story
+def test_a_record_can_have_the_full_name_of_its_class(session: Session) -> None:
+    teller = uuid4()
+    outbox.dispatcher(session).dispatch_sync([FullNameTold(teller=teller)])
+    session.commit()
+    [record] = saved(session)
+    assert record.event_type == f"{__name__}.FullNameTold"
+    assert record.event_version == 2
+    assert (record.aggregate_type, record.aggregate_id) == ("Teller", str(teller))
+    assert record.status == "pending"
+    assert record.payload["event_version"] == 2
 
 
 @pytest.mark.requirement("C1")
-async def test_an_event_without_a_class_is_saved(play: Play) -> None:
-    def story(session: Session) -> None:
-        when = datetime(2026, 2, 8, tzinfo=UTC)
-        message = uuid4()
-        outbox.dispatcher(session).dispatch_sync(
-            [
-                UntypedEvent(
-                    event_type="group_message.created",
-                    aggregate_type="group_message",
-                    aggregate_id=message,
-                    payload={"id": str(message), "groups": [1, 2], "at": None},
-                    occurred_at=when,
-                )
-            ]
-        )
-        session.commit()
-        [record] = saved(session)
-        assert record.event_type == "group_message.created"
-        assert (record.aggregate_type, record.aggregate_id) == ("group_message", str(message))
-        assert record.payload == {"id": str(message), "groups": [1, 2], "at": None}
-        assert record.occurred_at == when
-
-    await play(story)
+@story
+def test_an_event_without_a_class_is_saved(session: Session) -> None:
+    when = datetime(2026, 2, 8, tzinfo=UTC)
+    message = uuid4()
+    outbox.dispatcher(session).dispatch_sync(
+        [
+            UntypedEvent(
+                event_type="group_message.created",
+                aggregate_type="group_message",
+                aggregate_id=message,
+                payload={"id": str(message), "groups": [1, 2], "at": None},
+                occurred_at=when,
+            )
+        ]
+    )
+    session.commit()
+    [record] = saved(session)
+    assert record.event_type == "group_message.created"
+    assert (record.aggregate_type, record.aggregate_id) == ("group_message", str(message))
+    assert record.payload == {"id": str(message), "groups": [1, 2], "at": None}
+    assert record.occurred_at == when
 
 
-async def test_an_event_type_may_be_a_member_of_an_enum(play: Play) -> None:
-    def story(session: Session) -> None:
-        tick = UntypedEvent(event_type=Kind.TICKED, payload={}, aggregate_type=Kind.TICKED)
-        outbox.dispatcher(session).dispatch_sync([tick])
-        session.commit()
-        [record] = saved(session)
-        assert (record.event_type, record.aggregate_type) == ("clock.ticked", "clock.ticked")
-
-    await play(story)
+@story
+def test_an_event_type_may_be_a_member_of_an_enum(session: Session) -> None:
+    tick = UntypedEvent(event_type=Kind.TICKED, payload={}, aggregate_type=Kind.TICKED)
+    outbox.dispatcher(session).dispatch_sync([tick])
+    session.commit()
+    [record] = saved(session)
+    assert (record.event_type, record.aggregate_type) == ("clock.ticked", "clock.ticked")
 
 
-async def test_an_event_may_take_its_values_from_what_the_database_gave(play: Play) -> None:
+@story
+def test_an_event_may_take_its_values_from_what_the_database_gave(session: Session) -> None:
     """Drivers have types of their own: asyncpg's UUID is a subclass of Python's."""
 
-    def story(session: Session) -> None:
-        session.add(account())
-        session.commit()
-        session.expunge_all()
-        [row] = session.scalars(select(Account))
-        event = opened(row)
-        outbox.dispatcher(session).dispatch_sync([event])
-        session.commit()
-        [record] = saved(session)
-        assert record.aggregate_id == str(event.account_id)
-        assert deserialize_event(record.event_type, record.payload) == event
-
-    await play(story)
+    session.add(account())
+    session.commit()
+    session.expunge_all()
+    [row] = session.scalars(select(Account))
+    event = opened(row)
+    outbox.dispatcher(session).dispatch_sync([event])
+    session.commit()
+    [record] = saved(session)
+    assert record.aggregate_id == str(event.account_id)
+    assert deserialize_event(record.event_type, record.payload) == event
 
 
-async def test_a_refused_event_leaves_the_transaction_usable(play: Play) -> None:
-    def story(session: Session) -> None:
-        session.add(Note(text="before"))
-        dispatcher = outbox.dispatcher(session)
-        bad = UntypedEvent(event_type="bad", payload={"x": float("nan")})
-        with pytest.raises(CaptureError):
-            dispatcher.dispatch_sync([ClockTicked(number=1), bad])
-        dispatcher.dispatch_sync([ClockTicked(number=2)])
-        session.commit()
-        assert [record.payload["number"] for record in saved(session)] == [2]
-        assert session.scalars(select(Note.text)).all() == ["before"]
-
-    await play(story)
+@story
+def test_a_refused_event_leaves_the_transaction_usable(session: Session) -> None:
+    session.add(Note(text="before"))
+    dispatcher = outbox.dispatcher(session)
+    bad = UntypedEvent(event_type="bad", payload={"x": float("nan")})
+    with pytest.raises(CaptureError):
+        dispatcher.dispatch_sync([ClockTicked(number=1), bad])
+    dispatcher.dispatch_sync([ClockTicked(number=2)])
+    session.commit()
+    assert [record.payload["number"] for record in saved(session)] == [2]
+    assert session.scalars(select(Note.text)).all() == ["before"]
 
 
-async def test_the_same_event_saved_again_is_refused_by_the_database(play: Play) -> None:
+@story
+def test_the_same_event_saved_again_is_refused_by_the_database(session: Session) -> None:
     """The commit was answered by a broken connection; the use case runs again."""
 
-    def story(session: Session) -> None:
-        one = ClockTicked(number=1)
-        outbox.dispatcher(session).dispatch_sync([one])
+    one = ClockTicked(number=1)
+    outbox.dispatcher(session).dispatch_sync([one])
+    session.commit()
+    session.expunge_all()
+    session.add(Note(text="again"))
+    outbox.dispatcher(session).dispatch_sync([one])
+    with pytest.raises(IntegrityError):
         session.commit()
-        session.expunge_all()
-        session.add(Note(text="again"))
-        outbox.dispatcher(session).dispatch_sync([one])
-        with pytest.raises(IntegrityError):
-            session.commit()
-        session.rollback()
-        assert len(saved(session)) == 1
-        assert session.scalars(select(Note)).all() == []
-
-    await play(story)
+    session.rollback()
+    assert len(saved(session)) == 1
+    assert session.scalars(select(Note)).all() == []
 
 
 @bounded

@@ -2,7 +2,6 @@
 
 import gc
 import weakref
-from collections.abc import Awaitable, Callable
 from datetime import date
 from typing import Any
 from uuid import UUID
@@ -18,7 +17,7 @@ from sqlalchemy.ext.asyncio import (
 )
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from postroom import CaptureError, CaptureWarning, ConfigurationError, OutboxRecord
+from postroom import CaptureError, CaptureWarning, OutboxRecord
 from postroom.identity import uuid7
 from tests.support.shop import (
     Account,
@@ -31,8 +30,7 @@ from tests.support.shop import (
     OrderLine,
     outbox,
 )
-
-Play = Callable[[Callable[[Session], None]], Awaitable[None]]
+from tests.support.story import story
 
 pytestmark = [
     pytest.mark.requirement("D3"),
@@ -58,300 +56,247 @@ def saved(session: Session, name: str = "Ann") -> Account:
 
 
 @pytest.mark.requirement("D4", "E4")
-async def test_saving_an_aggregate_saves_its_events(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = Account.open("Ann")
-        session.add(account)
-        session.commit()
-        [record] = records(session)
-        assert record.event_type == "AccountOpened"
-        assert record.event_version == 1
-        assert (record.aggregate_type, record.aggregate_id) == ("account", str(account.id))
-        assert record.payload["email"] == "a@b.com"
-        assert record.status == "pending"
-        assert record.id == UUID(record.payload["event_id"])
-
-    await play(story)
+@story
+def test_saving_an_aggregate_saves_its_events(session: Session) -> None:
+    account = Account.open("Ann")
+    session.add(account)
+    session.commit()
+    [record] = records(session)
+    assert record.event_type == "AccountOpened"
+    assert record.event_version == 1
+    assert (record.aggregate_type, record.aggregate_id) == ("account", str(account.id))
+    assert record.payload["email"] == "a@b.com"
+    assert record.status == "pending"
+    assert record.id == UUID(record.payload["event_id"])
 
 
 @pytest.mark.requirement("D4")
-async def test_the_aggregate_gives_its_type_and_id_when_the_event_does_not(play: Play) -> None:
-    def story(session: Session) -> None:
-        first, second = Invoice.issue(1), Invoice.issue(2)
-        session.add_all([first, second])
-        session.commit()
-        keys = [(record.aggregate_type, record.aggregate_id) for record in records(session)]
-        assert keys == [("Invoice", str(first.id)), ("Invoice", str(second.id))]
-
-    await play(story)
+@story
+def test_the_aggregate_gives_its_type_and_id_when_the_event_does_not(session: Session) -> None:
+    first, second = Invoice.issue(1), Invoice.issue(2)
+    session.add_all([first, second])
+    session.commit()
+    keys = [(record.aggregate_type, record.aggregate_id) for record in records(session)]
+    assert keys == [("Invoice", str(first.id)), ("Invoice", str(second.id))]
 
 
 @pytest.mark.requirement("D5")
-async def test_events_are_captured_once(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = Account.open("Ann")
-        session.add(account)
-        session.flush()
-        assert account.domain_events == ()
-        account.email = "b@c.com"
-        session.flush()
-        session.commit()
-        session.commit()
-        assert types(session) == ["AccountOpened"]
-
-    await play(story)
+@story
+def test_events_are_captured_once(session: Session) -> None:
+    account = Account.open("Ann")
+    session.add(account)
+    session.flush()
+    assert account.domain_events == ()
+    account.email = "b@c.com"
+    session.flush()
+    session.commit()
+    session.commit()
+    assert types(session) == ["AccountOpened"]
 
 
-async def test_autoflush_captures(play: Play) -> None:
-    def story(session: Session) -> None:
-        session.add(Account.open("Ann"))
-        assert session.scalars(select(Account.name)).all() == ["Ann"]
-        assert types(session) == ["AccountOpened"]
-
-    await play(story)
+@story
+def test_autoflush_captures(session: Session) -> None:
+    session.add(Account.open("Ann"))
+    assert session.scalars(select(Account.name)).all() == ["Ann"]
+    assert types(session) == ["AccountOpened"]
 
 
-async def test_an_event_without_a_changed_column_is_captured(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = saved(session)
-        account.close()
-        session.commit()
-        assert types(session) == ["AccountClosed"]
-
-    await play(story)
+@story
+def test_an_event_without_a_changed_column_is_captured(session: Session) -> None:
+    account = saved(session)
+    account.close()
+    session.commit()
+    assert types(session) == ["AccountClosed"]
 
 
-async def test_an_aggregate_that_only_the_session_refers_to_keeps_its_events(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = saved(session)
-        session.refresh(account)
-        account.close()
-        reference = weakref.ref(account)
-        del account
-        gc.collect()
-        assert reference() is not None
-        session.commit()
-        assert types(session) == ["AccountClosed"]
-
-    await play(story)
+@story
+def test_an_aggregate_that_only_the_session_refers_to_keeps_its_events(session: Session) -> None:
+    account = saved(session)
+    session.refresh(account)
+    account.close()
+    reference = weakref.ref(account)
+    del account
+    gc.collect()
+    assert reference() is not None
+    session.commit()
+    assert types(session) == ["AccountClosed"]
 
 
-async def test_two_aggregates_are_captured_in_order_of_raising(play: Play) -> None:
-    def story(session: Session) -> None:
-        first, second = Account.open("Ann"), Account.open("Bob")
-        second.rename("Bert")
-        first.rename("Anna")
-        session.add_all([second, first])
-        session.commit()
-        names = [record.payload.get("name", record.aggregate_id) for record in records(session)]
-        assert names == [str(first.id), str(second.id), "Bert", "Anna"]
-
-    await play(story)
+@story
+def test_two_aggregates_are_captured_in_order_of_raising(session: Session) -> None:
+    first, second = Account.open("Ann"), Account.open("Bob")
+    second.rename("Bert")
+    first.rename("Anna")
+    session.add_all([second, first])
+    session.commit()
+    names = [record.payload.get("name", record.aggregate_id) for record in records(session)]
+    assert names == [str(first.id), str(second.id), "Bert", "Anna"]
 
 
-async def test_a_wait_for_an_id_does_not_change_the_order(play: Play) -> None:
-    def story(session: Session) -> None:
-        session.add_all([Invoice.issue(1), Account.open("Ann"), Invoice.issue(2)])
-        session.commit()
-        assert types(session) == ["InvoiceIssued", "AccountOpened", "InvoiceIssued"]
-
-    await play(story)
+@story
+def test_a_wait_for_an_id_does_not_change_the_order(session: Session) -> None:
+    session.add_all([Invoice.issue(1), Account.open("Ann"), Invoice.issue(2)])
+    session.commit()
+    assert types(session) == ["InvoiceIssued", "AccountOpened", "InvoiceIssued"]
 
 
-async def test_a_deleted_aggregate_s_events_are_captured(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = saved(session)
-        account.close()
-        session.delete(account)
-        session.commit()
-        assert types(session) == ["AccountClosed"]
-        assert session.scalars(select(Account)).all() == []
-
-    await play(story)
+@story
+def test_a_deleted_aggregate_s_events_are_captured(session: Session) -> None:
+    account = saved(session)
+    account.close()
+    session.delete(account)
+    session.commit()
+    assert types(session) == ["AccountClosed"]
+    assert session.scalars(select(Account)).all() == []
 
 
-async def test_a_detached_aggregate_brings_its_events_along(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = saved(session)
-        session.refresh(account)
-        session.expunge(account)
-        account.close()
-        session.add(account)
-        session.commit()
-        assert types(session) == ["AccountClosed"]
-
-    await play(story)
+@story
+def test_a_detached_aggregate_brings_its_events_along(session: Session) -> None:
+    account = saved(session)
+    session.refresh(account)
+    session.expunge(account)
+    account.close()
+    session.add(account)
+    session.commit()
+    assert types(session) == ["AccountClosed"]
 
 
-async def test_a_released_savepoint_keeps_its_events(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = saved(session)
-        with session.begin_nested():
-            account.rename("Anna")
-        session.commit()
-        assert types(session) == ["AccountRenamed"]
-
-    await play(story)
-
-
-@pytest.mark.requirement("D5")
-async def test_a_savepoint_rolled_back_leaves_the_events_before_it(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = saved(session)
+@story
+def test_a_released_savepoint_keeps_its_events(session: Session) -> None:
+    account = saved(session)
+    with session.begin_nested():
         account.rename("Anna")
-        savepoint = session.begin_nested()
-        account.rename("Annabel")
-        session.flush()
-        savepoint.rollback()
-        assert account.name == "Anna"
-        session.commit()
-        assert [record.payload["name"] for record in records(session)] == ["Anna"]
-
-    await play(story)
+    session.commit()
+    assert types(session) == ["AccountRenamed"]
 
 
 @pytest.mark.requirement("D5")
-async def test_a_savepoint_rolled_back_before_a_flush_takes_its_events_along(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = saved(session)
-        savepoint = session.begin_nested()
-        account.rename("Annabel")
-        savepoint.rollback()
-        session.commit()
-        assert account.name == "Ann"
-        assert types(session) == []
-
-    await play(story)
+@story
+def test_a_savepoint_rolled_back_leaves_the_events_before_it(session: Session) -> None:
+    account = saved(session)
+    account.rename("Anna")
+    savepoint = session.begin_nested()
+    account.rename("Annabel")
+    session.flush()
+    savepoint.rollback()
+    assert account.name == "Anna"
+    session.commit()
+    assert [record.payload["name"] for record in records(session)] == ["Anna"]
 
 
 @pytest.mark.requirement("D5")
-async def test_a_released_savepoint_s_events_come_back_when_the_transaction_fails(
-    play: Play,
+@story
+def test_a_savepoint_rolled_back_before_a_flush_takes_its_events_along(session: Session) -> None:
+    account = saved(session)
+    savepoint = session.begin_nested()
+    account.rename("Annabel")
+    savepoint.rollback()
+    session.commit()
+    assert account.name == "Ann"
+    assert types(session) == []
+
+
+@pytest.mark.requirement("D5")
+@story
+def test_a_released_savepoint_s_events_come_back_when_the_transaction_fails(
+    session: Session,
 ) -> None:
-    def story(session: Session) -> None:
-        account = Account.open("Ann")
-        with session.begin_nested():
-            session.add(account)
-        assert account.domain_events == ()
-        session.rollback()
-        assert list(map(type, account.domain_events)) == [AccountOpened]
-
-    await play(story)
+    account = Account.open("Ann")
+    with session.begin_nested():
+        session.add(account)
+    assert account.domain_events == ()
+    session.rollback()
+    assert list(map(type, account.domain_events)) == [AccountOpened]
 
 
 @pytest.mark.requirement("D5", "A5")
-async def test_a_rollback_leaves_no_record_and_the_next_save_captures_again(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = Account.open("Ann")
-        session.add(account)
-        session.flush()
-        [record_id] = [record.id for record in records(session)]
-        session.rollback()
-        assert types(session) == []
-        account.rename("Anna")
-        session.add(account)
-        session.commit()
-        assert types(session) == ["AccountOpened", "AccountRenamed"]
-        assert records(session)[0].id == record_id
-
-    await play(story)
+@story
+def test_a_rollback_leaves_no_record_and_the_next_save_captures_again(session: Session) -> None:
+    account = Account.open("Ann")
+    session.add(account)
+    session.flush()
+    [record_id] = [record.id for record in records(session)]
+    session.rollback()
+    assert types(session) == []
+    account.rename("Anna")
+    session.add(account)
+    session.commit()
+    assert types(session) == ["AccountOpened", "AccountRenamed"]
+    assert records(session)[0].id == record_id
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-async def test_a_record_that_waited_for_an_id_survives_a_savepoint_that_does_not(
-    play: Play, depth: int
+@story
+def test_a_record_that_waited_for_an_id_survives_a_savepoint_that_does_not(
+    session: Session, depth: int
 ) -> None:
     """It is made after the flush of begin_nested(), and inserted by the next: in the savepoint."""
 
-    def story(session: Session) -> None:
-        session.add(Invoice.issue(1))
-        savepoint = session.begin_nested()
-        for _ in range(depth - 1):
-            with session.begin_nested():
-                session.add(Note(text="x"))
-        session.add(Note(text="y"))
-        session.flush()
-        savepoint.rollback()
-        session.commit()
-        assert types(session) == ["InvoiceIssued"]
-        assert session.scalars(select(Note)).all() == []
-
-    await play(story)
+    session.add(Invoice.issue(1))
+    savepoint = session.begin_nested()
+    for _ in range(depth - 1):
+        with session.begin_nested():
+            session.add(Note(text="x"))
+    session.add(Note(text="y"))
+    session.flush()
+    savepoint.rollback()
+    session.commit()
+    assert types(session) == ["InvoiceIssued"]
+    assert session.scalars(select(Note)).all() == []
 
 
-async def test_a_thousand_events_of_one_aggregate_are_captured_in_order(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = saved(session)
-        for number in range(1000):
-            account.rename(str(number))
-        session.commit()
-        names = [record.payload["name"] for record in records(session)]
-        assert names == [str(number) for number in range(1000)]
-
-    await play(story)
+@story
+def test_a_thousand_events_of_one_aggregate_are_captured_in_order(session: Session) -> None:
+    account = saved(session)
+    for number in range(1000):
+        account.rename(str(number))
+    session.commit()
+    names = [record.payload["name"] for record in records(session)]
+    assert names == [str(number) for number in range(1000)]
 
 
 @pytest.mark.requirement("D5")
-async def test_events_come_back_in_front_of_newer_ones(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = Account.open("Ann")
-        session.add(account)
-        session.flush()
-        account.rename("Anna")
-        session.rollback()
-        raised = [type(raised).__name__ for raised in account.domain_events]
-        assert raised == ["AccountOpened", "AccountRenamed"]
-
-    await play(story)
+@story
+def test_events_come_back_in_front_of_newer_ones(session: Session) -> None:
+    account = Account.open("Ann")
+    session.add(account)
+    session.flush()
+    account.rename("Anna")
+    session.rollback()
+    raised = [type(raised).__name__ for raised in account.domain_events]
+    assert raised == ["AccountOpened", "AccountRenamed"]
 
 
-async def test_what_a_rollback_sets_back_is_not_told_later(play: Play) -> None:
+@story
+def test_what_a_rollback_sets_back_is_not_told_later(session: Session) -> None:
     """The state of an aggregate that was there before is the database's again: it has no news."""
 
-    def story(session: Session) -> None:
-        flushed, unflushed = saved(session, "Ann"), saved(session, "Bob")
-        flushed.rename("Anna")
-        session.flush()
-        unflushed.rename("Bert")
-        session.rollback()
-        flushed.close()
-        unflushed.email = "c@d.com"
-        session.commit()
-        assert types(session) == ["AccountClosed"]
-
-    await play(story)
-
-
-async def test_a_failed_step_of_a_batch_is_not_told_by_the_next_one(play: Play) -> None:
-    def story(session: Session) -> None:
-        failing, passing = saved(session, "Ann"), saved(session, "Bob")
-        failing.rename("Anna")
-        session.flush()
-        session.rollback()
-        passing.rename("Bert")
-        session.commit()
-        assert [record.payload["name"] for record in records(session)] == ["Bert"]
-
-    await play(story)
+    flushed, unflushed = saved(session, "Ann"), saved(session, "Bob")
+    flushed.rename("Anna")
+    session.flush()
+    unflushed.rename("Bert")
+    session.rollback()
+    flushed.close()
+    unflushed.email = "c@d.com"
+    session.commit()
+    assert types(session) == ["AccountClosed"]
 
 
 @pytest.mark.requirement("D5")
-@pytest.mark.parametrize("play", ["postgresql-sync", "postgresql-async"], indirect=True)
-async def test_a_commit_that_fails_and_is_repeated_captures_once(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = Account.open("Ann")
-        account.referrer_id = uuid7()  # nobody: only the COMMIT notices
-        session.add(account)
-        with pytest.raises(IntegrityError):
-            session.commit()
-        session.rollback()
-        account.referrer_id = None
-        account.rename("Anna")
-        session.add(account)
+@pytest.mark.parametrize("play", ["postgresql-async"], indirect=True)
+@story
+def test_a_commit_that_fails_and_is_repeated_captures_once(session: Session) -> None:
+    account = Account.open("Ann")
+    account.referrer_id = uuid7()  # nobody: only the COMMIT notices
+    session.add(account)
+    with pytest.raises(IntegrityError):
         session.commit()
-        assert types(session) == ["AccountOpened", "AccountRenamed"]
-
-    await play(story)
+    session.rollback()
+    account.referrer_id = None
+    account.rename("Anna")
+    session.add(account)
+    session.commit()
+    assert types(session) == ["AccountOpened", "AccountRenamed"]
 
 
 @pytest.mark.requirement("D5")
@@ -368,93 +313,60 @@ def test_a_commit_that_fails_before_the_session_closes_gives_the_events_back(
     assert types(session) == []
 
 
-async def test_events_raised_by_another_listener_during_the_flush_are_captured(play: Play) -> None:
-    def story(session: Session) -> None:
-        clean = saved(session, "Bob")
-        session.refresh(clean)
+@story
+def test_events_raised_by_another_listener_during_the_flush_are_captured(session: Session) -> None:
+    clean = saved(session, "Bob")
+    session.refresh(clean)
 
-        @event.listens_for(session, "after_flush")
-        def tell_bob(session: Session, _: Any) -> None:
-            if clean.name == "Bob" and not seen:
-                seen.append(clean)
-                clean.close()
+    @event.listens_for(session, "after_flush")
+    def tell_bob(session: Session, _: Any) -> None:
+        if clean.name == "Bob" and not seen:
+            seen.append(clean)
+            clean.close()
 
-        seen: list[Account] = []
+    seen: list[Account] = []
+    session.add(Account.open("Ann"))
+    session.commit()
+    assert types(session) == ["AccountOpened", "AccountClosed"]
+
+
+@story
+def test_events_raised_by_a_mapper_listener_are_captured(session: Session) -> None:
+    def close(_: Any, __: Any, account: Account) -> None:
+        account.close()
+
+    event.listen(Account, "before_insert", close)
+    try:
         session.add(Account.open("Ann"))
         session.commit()
-        assert types(session) == ["AccountOpened", "AccountClosed"]
-
-    await play(story)
-
-
-async def test_events_raised_by_a_mapper_listener_are_captured(play: Play) -> None:
-    def story(session: Session) -> None:
-        def close(_: Any, __: Any, account: Account) -> None:
-            account.close()
-
-        event.listen(Account, "before_insert", close)
-        try:
-            session.add(Account.open("Ann"))
-            session.commit()
-        finally:
-            event.remove(Account, "before_insert", close)
-        assert types(session) == ["AccountOpened", "AccountClosed"]
-
-    await play(story)
-
-
-async def test_merge_warns_of_the_events_it_leaves_behind(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = Account.open("Ann")
-        with pytest.warns(CaptureWarning, match=r"Account has events .*AccountOpened.*merge"):
-            session.merge(account)
-        session.commit()
-        assert types(session) == []
-
-    await play(story)
-
-
-async def test_expunge_warns_of_the_events_it_leaves_behind(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = saved(session)
-        account.close()
-        with pytest.warns(CaptureWarning, match=r"AccountClosed.*expunge"):
-            session.expunge(account)
-        session.commit()
-        assert types(session) == []
-
-    await play(story)
+    finally:
+        event.remove(Account, "before_insert", close)
+    assert types(session) == ["AccountOpened", "AccountClosed"]
 
 
 @pytest.mark.parametrize("statement", [update(Account).values(name="x"), delete(Account)])
-async def test_a_bulk_statement_on_aggregates_warns(play: Play, statement: Any) -> None:
-    def story(session: Session) -> None:
-        with pytest.warns(CaptureWarning, match="bulk statement on Account"):
-            session.execute(statement)
-
-    await play(story)
+@story
+def test_a_bulk_statement_on_aggregates_warns(session: Session, statement: Any) -> None:
+    with pytest.warns(CaptureWarning, match="bulk statement on Account"):
+        session.execute(statement)
 
 
-async def test_a_bulk_statement_on_anything_else_is_silent(play: Play) -> None:
-    def story(session: Session) -> None:
-        session.execute(update(Note).values(text="x"))
-
-    await play(story)
+@story
+def test_a_bulk_statement_on_anything_else_is_silent(session: Session) -> None:
+    session.execute(update(Note).values(text="x"))
 
 
-async def test_a_refused_event_stops_the_commit_and_can_be_taken_back(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = saved(session)
-        account.raise_event(AccountRenamed(account_id=account.id, name="A\0nn"))
-        with pytest.raises(CaptureError, match=r"AccountRenamed.*`name`.*NUL"):
-            session.commit()
-        assert len(account.domain_events) == 1
-        session.rollback()
-        account.rename("Anna")
+@story
+def test_a_refused_event_stops_the_commit_and_can_be_taken_back(session: Session) -> None:
+    account = saved(session)
+    account.raise_event(AccountRenamed(account_id=account.id, name="A\0nn"))
+    with pytest.raises(CaptureError, match=r"AccountRenamed.*`name`.*NUL"):
         session.commit()
-        assert [record.payload["name"] for record in records(session)] == ["Anna"]
-
-    await play(story)
+    assert len(account.domain_events) == 1
+    session.rollback()
+    account.rename("Anna")
+    session.commit()
+    assert [record.payload["name"] for record in records(session)] == ["Anna"]
 
 
 @pytest.mark.requirement("D3")
@@ -500,99 +412,73 @@ def test_a_scoped_session_can_be_captured(sync_engine: Any) -> None:
     scoped.remove()
 
 
-def test_what_is_no_session_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="Give a sessionmaker"):
-        outbox.capture(Account)  # type: ignore[arg-type]
+@story
+def test_a_composite_key_is_an_id_too(session: Session) -> None:
+    line = OrderLine(order="a,b", number=1)
+    line.raise_event(InvoiceIssued(total=1))
+    session.add(line)
+    session.commit()
+    assert [record.aggregate_id for record in records(session)] == ['["a,b", "1"]']
 
 
-async def test_a_composite_key_is_an_id_too(play: Play) -> None:
-    def story(session: Session) -> None:
-        line = OrderLine(order="a,b", number=1)
-        line.raise_event(InvoiceIssued(total=1))
-        session.add(line)
+@story
+def test_a_key_that_is_no_id_is_refused_with_the_aggregate_s_name(session: Session) -> None:
+    book = DayBook(day=date(2026, 1, 5))
+    book.raise_event(InvoiceIssued(total=1))
+    session.add(book)
+    with pytest.raises(CaptureError, match=r"events of DayBook: .*aggregate's id"):
         session.commit()
-        assert [record.aggregate_id for record in records(session)] == ['["a,b", "1"]']
-
-    await play(story)
 
 
-async def test_a_key_that_is_no_id_is_refused_with_the_aggregate_s_name(play: Play) -> None:
-    def story(session: Session) -> None:
-        book = DayBook(day=date(2026, 1, 5))
-        book.raise_event(InvoiceIssued(total=1))
-        session.add(book)
-        with pytest.raises(CaptureError, match=r"events of DayBook: .*aggregate's id"):
-            session.commit()
-
-    await play(story)
-
-
-async def test_a_key_that_is_too_long_is_refused_with_the_aggregate_s_name(play: Play) -> None:
-    def story(session: Session) -> None:
-        line = OrderLine(order="x" * 512, number=1)
-        line.raise_event(InvoiceIssued(total=1))
-        session.add(line)
-        with pytest.raises(CaptureError, match=r"events of OrderLine: .*`aggregate_id` has 521 by"):
-            session.commit()
-
-    await play(story)
-
-
-async def test_an_aggregate_that_was_only_loaded_is_captured(play: Play) -> None:
-    def story(session: Session) -> None:
-        account_id = saved(session).id
-        session.close()
-        with type(session)(session.get_bind()) as fresh:
-            fresh.get_one(Account, account_id).close()
-            fresh.commit()
-        assert types(session) == ["AccountClosed"]
-
-    await play(story)
-
-
-async def test_what_no_flush_has_seen_is_captured_before_the_commit(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = saved(session)
-        session.refresh(account)
-        event.listen(session, "before_flush", break_off, once=True)
-        session.add(Note(text="x"))
-        with pytest.raises(InterruptedError):
-            session.flush()
-        session.expunge_all()
-        session.add(account)
-        account.close()  # as far as anybody knows, during the flush that never was
+@story
+def test_a_key_that_is_too_long_is_refused_with_the_aggregate_s_name(session: Session) -> None:
+    line = OrderLine(order="x" * 512, number=1)
+    line.raise_event(InvoiceIssued(total=1))
+    session.add(line)
+    with pytest.raises(CaptureError, match=r"events of OrderLine: .*`aggregate_id` has 521 by"):
         session.commit()
-        assert types(session) == ["AccountClosed"]
 
-    await play(story)
+
+@story
+def test_an_aggregate_that_was_only_loaded_is_captured(session: Session) -> None:
+    account_id = saved(session).id
+    session.close()
+    with type(session)(session.get_bind()) as fresh:
+        fresh.get_one(Account, account_id).close()
+        fresh.commit()
+    assert types(session) == ["AccountClosed"]
+
+
+@story
+def test_what_no_flush_has_seen_is_captured_before_the_commit(session: Session) -> None:
+    account = saved(session)
+    session.refresh(account)
+    event.listen(session, "before_flush", break_off, once=True)
+    session.add(Note(text="x"))
+    with pytest.raises(InterruptedError):
+        session.flush()
+    session.expunge_all()
+    session.add(account)
+    account.close()  # as far as anybody knows, during the flush that never was
+    session.commit()
+    assert types(session) == ["AccountClosed"]
 
 
 def break_off(*_: Any) -> None:
     raise InterruptedError
 
 
-async def test_an_expired_aggregate_gives_its_id_without_a_flush_in_between(play: Play) -> None:
-    def story(session: Session) -> None:
-        invoice = Invoice()
-        session.add(invoice)
-        session.commit()  # and expired
-        invoice.account_id = None
-        invoice.raise_event(InvoiceIssued(total=1))
-        invoice.raise_event(InvoiceIssued(total=2))
-        session.commit()
-        assert [record.payload["total"] for record in records(session)] == [1, 2]
-        assert {record.aggregate_id for record in records(session)} == {str(invoice.id)}
-
-    await play(story)
-
-
-@pytest.mark.skipif(not hasattr(Session, "merge_all"), reason="SQLAlchemy 2.1 has merge_all")
-async def test_merge_all_warns_too(play: Play) -> None:
-    def story(session: Session) -> None:
-        with pytest.warns(CaptureWarning, match=r"AccountOpened.*merge_all"):
-            session.merge_all([Account.open("Ann")])
-
-    await play(story)
+@story
+def test_an_expired_aggregate_gives_its_id_without_a_flush_in_between(session: Session) -> None:
+    invoice = Invoice()
+    session.add(invoice)
+    session.commit()  # and expired
+    invoice.account_id = None
+    invoice.raise_event(InvoiceIssued(total=1))
+    invoice.raise_event(InvoiceIssued(total=2))
+    session.commit()
+    assert [record.payload["total"] for record in records(session)] == [1, 2]
+    assert {record.aggregate_id for record in records(session)} == {str(invoice.id)}
 
 
 def test_records_are_written_after_everything_else(session: Session) -> None:
@@ -613,25 +499,21 @@ def test_records_are_written_after_everything_else(session: Session) -> None:
     assert tables == ["accounts", "notes", "outbox"]
 
 
-async def test_bulk_save_objects_warns_too(play: Play) -> None:
-    def story(session: Session) -> None:
-        with pytest.warns(CaptureWarning, match=r"AccountOpened.*bulk_save_objects"):
-            session.bulk_save_objects([Account.open("Ann")])
-
-    await play(story)
+@story
+def test_bulk_save_objects_warns_too(session: Session) -> None:
+    with pytest.warns(CaptureWarning, match=r"AccountOpened.*bulk_save_objects"):
+        session.bulk_save_objects([Account.open("Ann")])
 
 
-async def test_an_aggregate_whose_events_somebody_else_collected_is_let_go(play: Play) -> None:
-    def story(session: Session) -> None:
-        account = saved(session)
-        session.refresh(account)
-        account.close()
-        account.collect_events()
-        session.commit()
-        reference = weakref.ref(account)
-        del account
-        gc.collect()
-        assert reference() is None
-        assert types(session) == []
-
-    await play(story)
+@story
+def test_an_aggregate_whose_events_somebody_else_collected_is_let_go(session: Session) -> None:
+    account = saved(session)
+    session.refresh(account)
+    account.close()
+    account.collect_events()
+    session.commit()
+    reference = weakref.ref(account)
+    del account
+    gc.collect()
+    assert reference() is None
+    assert types(session) == []

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from postroom import Event, EventBus, Outbox, OutboxRecord, UntypedEvent
 from postroom.identity import uuid7
 from postroom.integrations.opentelemetry.context import sampled_out
-from tests.support.connections import KINDS, Kind
+from tests.support.connections import KINDS, as_parameters
 from tests.support.dropping import drop_tables
 from tests.support.shop import Account, AccountRenamed
 from tests.support.traces import Traces, context_of, id_of, traceparent
@@ -101,9 +101,9 @@ async def test_each_way_of_capture_stores_the_context_of_a_span_in_the_request_s
     }
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("kind", as_parameters(KINDS))
 async def test_save_stores_the_context_over_every_kind_of_connection(
-    kind: Kind, engine: AsyncEngine, postgres_url: str, traces: Traces
+    kind: str, engine: AsyncEngine, postgres_url: str, traces: Traces
 ) -> None:
     outbox = Outbox(MetaData(), table="traced")
     traces.telemetry().instrument(outbox)
@@ -111,7 +111,7 @@ async def test_save_stores_the_context_over_every_kind_of_connection(
         await connection.run_sync(outbox.create_tables)
     try:
         with traces.tracer.start_as_current_span("request"):
-            async with kind(postgres_url) as transaction:
+            async with KINDS[kind](postgres_url) as transaction:
                 await transaction.save(renamed("a"), renamed("b"), into=outbox)
         stored = [record.headers["traceparent"] for record in await records(outbox, engine)]
     finally:

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, MetaData, func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay, UntypedEvent
-from tests.support.connections import WITHOUT_ORM, plain
+from tests.support.connections import WITHOUT_ORM, as_parameters, plain
 from tests.support.rows import rows
 from tests.support.shop import outbox
 
@@ -119,7 +119,7 @@ async def test_the_drivers_connection_below_sqlalchemy(engine: AsyncEngine) -> N
     assert await names(engine) == ["below"]
 
 
-@pytest.mark.parametrize("kind", WITHOUT_ORM)
+@pytest.mark.parametrize("kind", as_parameters(WITHOUT_ORM))
 async def test_a_table_in_a_schema_with_names_to_be_quoted(
     odd_tables: Engine, postgres_url: str, kind: str
 ) -> None:

@@ -110,15 +110,6 @@ def names(session: Session, record: type[OutboxRecord]) -> list[str]:
     return sorted(one.event_type for one in session.scalars(select(record)))
 
 
-def test_each_outbox_has_a_table_of_its_own(database: Engine) -> None:
-    with Session(database) as session:
-        first.dispatcher(session).dispatch_sync([event("one")])
-        second.dispatcher(session).dispatch_sync([event("two")])
-        session.commit()
-        assert names(session, OutboxRecord) == ["one"]
-        assert names(session, AuditRecord) == ["two"]
-
-
 def test_one_event_can_go_into_both(database: Engine) -> None:
     with Session(database) as session:
         both = event("both")

@@ -82,11 +82,12 @@ async def _wait_long(engine: AsyncEngine) -> int:
 @pytest.mark.parametrize(
     ("handlers", "session"),
     [
-        ((First, Second), None),
-        ((First, Second), MainAsyncSession),
-        ((InThread, SecondInThread), Session),
+        pytest.param((First, Second), None, marks=pytest.mark.extended, id="without a session"),
+        pytest.param((First, Second), MainAsyncSession, id="with a session"),
+        pytest.param(
+            (InThread, SecondInThread), Session, marks=pytest.mark.extended, id="in a thread"
+        ),
     ],
-    ids=["without a session", "with a session", "with a session in a thread"],
 )
 async def test_a_locked_inbox_is_no_handlers_fault(
     engine: AsyncEngine, sync_engine: Engine, handlers: tuple[type[Any], ...], session: Any

@@ -151,7 +151,13 @@ async def plans(database: Engine, store: Store) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.requirement("E1")
-@pytest.mark.parametrize("analyze", [True, False], ids=["analysed", "stale"])
+@pytest.mark.parametrize(
+    "analyze",
+    [
+        pytest.param(True, marks=pytest.mark.extended, id="analysed"),
+        pytest.param(False, id="stale"),
+    ],
+)
 @pytest.mark.parametrize("what", LOADS)
 async def test_a_claim_reads_hardly_more_pages(
     database: Engine, store: Store, what: str, analyze: bool

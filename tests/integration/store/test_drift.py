@@ -136,13 +136,21 @@ HARMLESS = {
 }
 
 
-@pytest.fixture
-def postgresql(postgres_sync_url: str) -> Iterator[Connection]:
+@pytest.fixture(scope="module")
+def _postgresql(postgres_sync_url: str) -> Iterator[Connection]:
     with private_schema(postgres_sync_url) as url:
         engine = create_engine(url, poolclass=NullPool)
-        with engine.begin() as connection:
+        with engine.connect() as connection:
             upgrade_schema(connection, TABLES)
+            connection.commit()
             yield connection
+
+
+@pytest.fixture
+def postgresql(_postgresql: Connection) -> Iterator[Connection]:
+    """The tables as postroom creates them; what a test does to them is rolled back."""
+    yield _postgresql
+    _postgresql.rollback()
 
 
 @pytest.fixture

@@ -106,6 +106,7 @@ async def nobody_works(engine: AsyncEngine) -> bool:
         return not await connection.scalar(text(OTHERS))
 
 
+@pytest.mark.extended
 async def test_a_snapshot_that_is_held_open_makes_deliveries_hardly_more_expensive(
     engine: AsyncEngine,
 ) -> None:

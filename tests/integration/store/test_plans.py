@@ -84,12 +84,23 @@ async def all_in_backoff(bulk: Bulk, engine: AsyncEngine) -> None:
 
 
 State = Callable[[Bulk, AsyncEngine], Awaitable[None]]
+MAIN = [(analysed_while_empty, False), (all_published, True)]
+"""What make test runs; the rest is extended."""
 STATES = [
-    never_analysed,
-    analysed_while_empty,
-    all_published,
-    all_failed_or_parked,
-    all_in_backoff,
+    pytest.param(
+        state,
+        prepared,
+        id=f"{'old' if prepared else 'new'} relay-{state.__name__}",
+        marks=[] if (state, prepared) in MAIN else pytest.mark.extended,
+    )
+    for state in (
+        never_analysed,
+        analysed_while_empty,
+        all_published,
+        all_failed_or_parked,
+        all_in_backoff,
+    )
+    for prepared in (False, True)
 ]
 
 
@@ -114,8 +125,7 @@ def has(publisher: MemoryPublisher, count: int) -> bool:
 
 
 @pytest.mark.requirement("E17")
-@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
-@pytest.mark.parametrize("prepared", [False, True], ids=["new relay", "old relay"])
+@pytest.mark.parametrize(("state", "prepared"), STATES)
 async def test_a_relay_scans_the_outbox_a_few_times_at_most_to_deliver_thousands_of_records(
     engine: AsyncEngine, state: State, prepared: bool
 ) -> None:

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,9 +16,8 @@ from sqlalchemy.orm import Session, registry
 
 from postroom import ConfigurationError, Outbox, OutboxRecord, UntypedEvent, map_outbox_table
 from tests.support.private_schema import private_schema
-from tests.support.shop import Base, outbox
-
-Play = Callable[[Callable[[Session], None]], Awaitable[None]]
+from tests.support.shop import outbox
+from tests.support.story import story
 
 MOMENT = datetime(2026, 1, 5, 12, tzinfo=UTC)
 COMPANIONS = ("leases", "workers", "blocked_keys", "attempts", "pauses", "audit", "inbox")
@@ -248,20 +247,6 @@ def test_the_table_has_the_application_s_name(database: Engine) -> None:
     assert companions <= set(inspect(database).get_table_names())
 
 
-@pytest.mark.requirement("C3")
-def test_a_captured_record_has_the_defaults(database: Engine) -> None:
-    with Session(database) as session:
-        event = UntypedEvent(event_type="group_message.created", payload={"id": 1})
-        messaging.dispatcher(session).dispatch_sync([event])
-        session.commit()
-        [record] = session.scalars(select(MessagingRecord))
-        assert (record.status, record.retry_count, record.max_retries) == ("pending", 0, 10)
-        assert (record.published_at, record.error_message) == (None, None)
-        assert record.created_at is not None
-        assert abs(record.created_at - datetime.now(UTC)).total_seconds() < 60
-        assert record.position is not None
-
-
 @pytest.mark.requirement("D10")
 def test_a_table_can_have_a_schema_of_its_own(database: Engine) -> None:
     found = columns(database, "outbox_events", schema="auth")
@@ -401,60 +386,52 @@ def test_an_ordering_that_there_is_not_is_refused() -> None:
 
 
 @pytest.mark.requirement("A2")
-async def test_the_synonyms_work_on_a_mapped_record_and_in_a_query(play: Play) -> None:
-    def story(session: Session) -> None:
-        waiting = OutboxRecord(event_type="waiting", payload={})
-        failed = OutboxRecord(event_type="failed", payload={}, status="failed")
-        done = OutboxRecord(event_type="done", payload={}, status="published")
-        done.published_at = MOMENT
-        assert [one.delivered for one in (waiting, failed, done)] == [False, False, True]
-        assert done.delivered_at == done.processed_at == MOMENT
-        session.add_all([waiting, failed, done])
-        session.commit()
-        session.expunge_all()
+@story
+def test_the_synonyms_work_on_a_mapped_record_and_in_a_query(session: Session) -> None:
+    waiting = OutboxRecord(event_type="waiting", payload={})
+    failed = OutboxRecord(event_type="failed", payload={}, status="failed")
+    done = OutboxRecord(event_type="done", payload={}, status="published")
+    done.published_at = MOMENT
+    assert [one.delivered for one in (waiting, failed, done)] == [False, False, True]
+    assert done.delivered_at == done.processed_at == MOMENT
+    session.add_all([waiting, failed, done])
+    session.commit()
+    session.expunge_all()
 
-        event_type = outbox.tables.records.c.event_type
-        types = select(event_type).order_by(event_type)
-        assert session.scalars(types.where(OutboxRecord.delivered)).all() == ["done"]
-        assert session.scalars(types.where(~OutboxRecord.delivered)).all() == ["failed", "waiting"]
-        assert session.scalars(types.where(OutboxRecord.delivered_at == MOMENT)).all() == ["done"]
-        assert session.scalars(types.where(OutboxRecord.processed_at.is_(None))).all() == [
-            "failed",
-            "waiting",
-        ]
-        [loaded] = session.scalars(select(OutboxRecord).where(OutboxRecord.delivered))
-        assert loaded.delivered is True
-        assert loaded.delivered_at == loaded.processed_at == MOMENT
-
-    await play(story)
+    event_type = outbox.tables.records.c.event_type
+    types = select(event_type).order_by(event_type)
+    assert session.scalars(types.where(OutboxRecord.delivered)).all() == ["done"]
+    assert session.scalars(types.where(~OutboxRecord.delivered)).all() == ["failed", "waiting"]
+    assert session.scalars(types.where(OutboxRecord.delivered_at == MOMENT)).all() == ["done"]
+    assert session.scalars(types.where(OutboxRecord.processed_at.is_(None))).all() == [
+        "failed",
+        "waiting",
+    ]
+    [loaded] = session.scalars(select(OutboxRecord).where(OutboxRecord.delivered))
+    assert loaded.delivered is True
+    assert loaded.delivered_at == loaded.processed_at == MOMENT
 
 
-async def test_a_record_comes_back_as_it_went_in(play: Play) -> None:
-    def story(session: Session) -> None:
-        record = OutboxRecord(
-            event_type="x",
-            payload={"a": [1, None, {"ü": "💌"}], "big": 2**70, "f": 1.5},
-            aggregate_type="account",
-            aggregate_id="42",
-            headers={"traceparent": "00-1"},
-            occurred_at=MOMENT,
-            max_retries=None,
-        )
-        record.error_message = "boom"
-        session.add(record)
-        session.commit()
-        session.expunge_all()
-        [loaded] = session.scalars(select(OutboxRecord))
-        assert loaded is not record
-        assert isinstance(loaded.id, UUID)
-        assert loaded.payload == {"a": [1, None, {"ü": "💌"}], "big": 2**70, "f": 1.5}
-        assert loaded.headers == {"traceparent": "00-1"}
-        assert (loaded.aggregate_id, loaded.partition) == ("42", 47)
-        assert loaded.occurred_at == MOMENT
-        assert (loaded.error_message, loaded.max_retries) == ("boom", None)
-
-    await play(story)
-
-
-def test_the_shop_s_outbox_lives_on_the_shop_s_metadata() -> None:
-    assert {table.name for table in outbox.tables} <= set(Base.metadata.tables)
+@story
+def test_a_record_comes_back_as_it_went_in(session: Session) -> None:
+    record = OutboxRecord(
+        event_type="x",
+        payload={"a": [1, None, {"ü": "💌"}], "big": 2**70, "f": 1.5},
+        aggregate_type="account",
+        aggregate_id="42",
+        headers={"traceparent": "00-1"},
+        occurred_at=MOMENT,
+        max_retries=None,
+    )
+    record.error_message = "boom"
+    session.add(record)
+    session.commit()
+    session.expunge_all()
+    [loaded] = session.scalars(select(OutboxRecord))
+    assert loaded is not record
+    assert isinstance(loaded.id, UUID)
+    assert loaded.payload == {"a": [1, None, {"ü": "💌"}], "big": 2**70, "f": 1.5}
+    assert loaded.headers == {"traceparent": "00-1"}
+    assert (loaded.aggregate_id, loaded.partition) == ("42", 47)
+    assert loaded.occurred_at == MOMENT
+    assert (loaded.error_message, loaded.max_retries) == ("boom", None)
