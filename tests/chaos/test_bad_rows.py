@@ -16,6 +16,8 @@ from tests.chaos.publisher import LedgerPublisher
 from tests.support.shop import AccountOpened, outbox
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.extended
+
 RUBBISH = {
     "headers are a list": "headers = '[1, 2]'",
     "headers are null": "headers = 'null'",
@@ -62,20 +64,6 @@ async def make_rubbish(engine: AsyncEngine, record: OutboxRecord, edit: str) -> 
     async with engine.begin() as connection:
         statement = text(f"UPDATE outbox SET {edit} WHERE id = :id")
         await connection.execute(statement, {"id": record.id})
-
-
-async def test_a_row_with_a_status_that_is_none_is_left_alone(
-    engine: AsyncEngine, ledger: Ledger
-) -> None:
-    bad, *good = records_of_keys(70, 1)
-    await save(engine, [bad, *good])
-    async with engine.begin() as connection:
-        await connection.execute(text("UPDATE outbox SET status = 'rubbish' WHERE position = 1"))
-
-    await OutboxRelay(outbox, engine, LedgerPublisher(ledger)).run_once()
-
-    assert ledger.records() == {str(each.id) for each in good}
-    assert (await end_of(engine, bad)).status == "rubbish"
 
 
 async def came_to_an_end(engine: AsyncEngine, record: OutboxRecord, name: str) -> None:

@@ -21,6 +21,8 @@ from tests.support.claims import claimed
 from tests.support.shop import outbox
 from tests.support.waiting import FULL, eventually
 
+pytestmark = pytest.mark.extended
+
 MANY = 100 if FULL else 20
 
 

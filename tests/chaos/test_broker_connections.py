@@ -20,6 +20,8 @@ from tests.support.proxy import Fault, How, Proxy, proxy_to
 from tests.support.shop import outbox
 from tests.support.waiting import FULL, eventually
 
+pytestmark = pytest.mark.extended
+
 SENT = (5, 250, 600, 20_000, 100_000)
 """Bytes: in the greeting, the login, a declaration, the first batch, a later one."""
 RECEIVED = (5, 515, 700, 820, 900)

@@ -17,6 +17,8 @@ from tests.support.claims import claimed
 from tests.support.fake_broker import FakeBroker, Reply, fake_broker
 from tests.support.waiting import PATIENCE, eventually
 
+pytestmark = pytest.mark.extended
+
 ACK = commands.Basic.Ack
 BRIEF = timedelta(seconds=0.5)
 """For the broker to confirm in, where it will not."""

@@ -9,13 +9,14 @@ from sqlalchemy import insert, update
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from postroom import Status
-from postroom.relay.health import HealthStatus
 from postroom.relay.relay import OutboxRelay
 from tests.chaos.ledger import Ledger, out_of_order, repeats
 from tests.chaos.outbox import TABLES, has_status, leases, records_of_keys, rows, running, save
 from tests.chaos.publisher import LedgerPublisher
 from tests.support.shop import Base, outbox
-from tests.support.waiting import eventually, happens
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.extended
 
 LEASE = timedelta(seconds=2)
 HOUR = timedelta(hours=1)
@@ -71,18 +72,3 @@ async def test_leases_that_a_clock_set_back_has_left_an_hour_ahead_are_taken_ove
     assert await leases(engine, TABLES.leases.c.worker == GONE) == []
     assert repeats(ledger.delivered()) == []
     assert out_of_order(ledger.delivered()) == []
-
-
-@pytest.mark.requirement("E1")
-async def test_a_lease_that_is_longer_than_this_relays_own_is_believed(
-    engine: AsyncEngine, ledger: Ledger
-) -> None:
-    await save(engine, records_of_keys(100, 1))
-    relay = relay_on(engine, ledger)
-    await relay.store.open()
-    await lease_all(engine, served_at=datetime.now(UTC), lease=HOUR)
-
-    async with running(relay):
-        await eventually(lambda: relay.health.status is not HealthStatus.STOPPED, "it runs")
-        assert not await happens(lambda: ledger.entries(), within=1)
-        await relay.stop()

@@ -20,6 +20,8 @@ from tests.chaos.server import Server, private_server
 from tests.support.shop import outbox
 from tests.support.waiting import PATIENCE, eventually
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def _server() -> Iterator[Server]:

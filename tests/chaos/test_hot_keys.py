@@ -16,6 +16,8 @@ from tests.chaos.publisher import LedgerPublisher
 from tests.support.shop import outbox
 from tests.support.waiting import FULL, eventually
 
+pytestmark = pytest.mark.extended
+
 PARTITION = 7
 BACKLOG = 20_000 if FULL else 2_500
 OTHERS = 40

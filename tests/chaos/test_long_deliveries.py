@@ -2,23 +2,19 @@
 
 import asyncio
 import itertools
-import time
-from datetime import timedelta
 
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom import OutboxRecord, Status
+from postroom import OutboxRecord
 from postroom.publishers.base import DELIVERED, Outcome
 from postroom.record import ClaimedRecord
 from postroom.relay.relay import OutboxRelay
 from tests.chaos.ledger import Ledger, What, out_of_order, repeats
 from tests.chaos.outbox import (
     blocked_keys,
-    has_status,
     keys_in,
     records_of,
-    rows,
     running,
     save,
 )
@@ -26,8 +22,8 @@ from tests.chaos.publisher import LedgerPublisher
 from tests.support.shop import outbox
 from tests.support.waiting import FULL, eventually
 
-LEASE = timedelta(seconds=30 if FULL else 1.5)
-DELIVERY = 60.0 if FULL else 4.0
+pytestmark = pytest.mark.extended
+
 FOLLOWERS = 5_000 if FULL else 1_500
 
 
@@ -42,40 +38,6 @@ class Reception:
         if record.id == self._slow.id:
             await self.done.wait()
         return DELIVERED
-
-
-@pytest.mark.requirement("E1")
-async def test_a_delivery_that_outlasts_its_lease_is_made_once_with_two_relays(
-    engine: AsyncEngine, ledger: Ledger
-) -> None:
-    records = records_of("one", 3)
-    reception = Reception(records[0])
-    await save(engine, records)
-    first, second = (
-        OutboxRelay(
-            outbox,
-            engine,
-            LedgerPublisher(ledger, name, reception.take),
-            lease=LEASE,
-            poll_interval=timedelta(seconds=0.2),
-        )
-        for name in ("first", "second")
-    )
-
-    async with running(first), running(second):
-        begun = time.monotonic()
-        await eventually(lambda: len(ledger.entries()) == 1, "the delivery has started")
-        await eventually(
-            lambda: time.monotonic() - begun > DELIVERY, "the lease is over", within=2 * DELIVERY
-        )
-        assert len(ledger.entries()) == 1
-        reception.done.set()
-        await eventually(lambda: len(ledger.delivered()) == 3, "everything is delivered")
-        await asyncio.gather(first.stop(), second.stop())
-
-    assert repeats(ledger.delivered()) == []
-    assert out_of_order(ledger.delivered()) == []
-    assert has_status(await rows(engine), Status.PUBLISHED)
 
 
 @pytest.mark.requirement("E1", "C16")

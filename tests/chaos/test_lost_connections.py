@@ -1,16 +1,15 @@
 """A record that closes the connection for all: it looks like an outage, and is none."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import OutboxRecord, Status
 from postroom.errors import ConnectionLostError
-from postroom.publishers.base import DELIVERED, Delivered, Outcome
+from postroom.publishers.base import DELIVERED, Outcome
 from postroom.record import ClaimedRecord
 from postroom.relay.health import HealthStatus
 from postroom.relay.relay import OutboxRelay
@@ -27,13 +26,12 @@ from tests.chaos.outbox import (
     save,
 )
 from tests.support.shop import outbox
-from tests.support.waiting import eventually, happens
+from tests.support.waiting import eventually
 
-Mistake = Callable[[Sequence[ClaimedRecord]], Any]
+pytestmark = pytest.mark.extended
+
 FEW = 8
 """Breaks by which the culprit is found; those in a row prove nothing."""
-MANY = 30
-"""Calls in a second that would be a busy loop."""
 
 
 class Channel:
@@ -110,66 +108,3 @@ async def test_a_record_that_closes_the_channel_is_refused_alone_and_the_rest_fl
 
 async def was_refused(engine: AsyncEngine, record: OutboxRecord) -> bool:
     return bool((await row_of(engine, record)).retry_count)
-
-
-class Clumsy:
-    """Answers wrongly for a while, and then as it should."""
-
-    max_batch = 10
-    max_in_flight = 40
-
-    def __init__(self, ledger: Ledger, mistake: Mistake) -> None:
-        self.calls = 0
-        self.well = False
-        self._ledger = ledger
-        self._mistake = mistake
-
-    async def open(self) -> None:
-        pass
-
-    async def publish(self, records: Sequence[ClaimedRecord]) -> Any:
-        self.calls += 1
-        if not self.well:
-            return self._mistake(records)
-        for record in records:
-            self._ledger.write(What.DELIVERED, record, "here")
-        return [Delivered() for _ in records]
-
-    async def close(self) -> None:
-        pass
-
-
-def be_cancelled(records: Sequence[ClaimedRecord]) -> Any:
-    raise asyncio.CancelledError("a connection that closes may do so")
-
-
-def break_down(records: Sequence[ClaimedRecord]) -> Any:
-    raise ZeroDivisionError
-
-
-def say_nothing(records: Sequence[ClaimedRecord]) -> Any:
-    return [None] * len(records)
-
-
-def say_too_little(records: Sequence[ClaimedRecord]) -> Any:
-    return [DELIVERED] * (len(records) - 1)
-
-
-@pytest.mark.requirement("E1")
-@pytest.mark.parametrize("mistake", [be_cancelled, break_down, say_nothing, say_too_little])
-async def test_a_publisher_that_makes_a_mistake_is_given_a_rest_and_loses_nothing(
-    engine: AsyncEngine, ledger: Ledger, mistake: Mistake
-) -> None:
-    records = records_of_keys(3, 3)
-    publisher = Clumsy(ledger, mistake)
-    await save(engine, records)
-    relay = OutboxRelay(outbox, engine, publisher, retry=RetrySchedule.seconds(0.2, forever=True))
-    async with running(relay):
-        await eventually(lambda: publisher.calls > 0, "it is called")
-        assert not await happens(lambda: publisher.calls > MANY, within=1)
-        assert has_status(await rows(engine), Status.PENDING)
-        publisher.well = True
-        await eventually(lambda: len(ledger.delivered()) == len(records), "everything is delivered")
-        await relay.stop()
-    assert out_of_order(ledger.delivered()) == []
-    assert has_status(await rows(engine), Status.PUBLISHED)

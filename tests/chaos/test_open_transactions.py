@@ -6,7 +6,7 @@ nobody closes it: a relay whose transactions do not end by themselves waits for 
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,13 +17,15 @@ from postroom import OutboxRecord, Status
 from postroom.relay.health import HealthStatus
 from postroom.relay.relay import OutboxRelay
 from tests.chaos.fleet import Fleet
-from tests.chaos.ledger import Ledger, What, out_of_order, repeats
-from tests.chaos.outbox import TABLES, leases, records_of_keys, row_of, rows, running, save, settled
+from tests.chaos.ledger import Ledger, out_of_order, repeats
+from tests.chaos.open_transactions import CommitSwallower, port_of, through
+from tests.chaos.outbox import TABLES, records_of_keys, rows, running, save, settled
 from tests.chaos.publisher import LedgerPublisher
-from tests.chaos.settlements import CommitSwallower, port_of, through
 from tests.support.proxy import proxy_to
 from tests.support.shop import outbox
 from tests.support.waiting import FULL, eventually
+
+pytestmark = pytest.mark.extended
 
 LEASE = 2.0
 KEYS = 200
@@ -116,28 +118,6 @@ async def locked(engine: AsyncEngine, record: OutboxRecord) -> AsyncIterator[Asy
         row = select(TABLES.records).where(TABLES.records.c.id == record.id)
         await connection.execute(row.with_for_update())
         yield connection
-
-
-@pytest.mark.requirement("E1")
-async def test_a_lease_is_renewed_while_a_settlement_waits_for_a_locked_row(
-    engine: AsyncEngine, ledger: Ledger
-) -> None:
-    records = records_of_keys(KEYS, 2)
-    await save(engine, records)
-    partition = (await row_of(engine, records[0])).partition
-    relay = relay_to(ledger, engine)
-
-    async with locked(engine, records[0]) as lock, running(relay):
-        await eventually(lambda: ledger.has(What.DELIVERED, records[0].id), "it is delivered")
-        later = datetime.now(UTC) + 3 * timedelta(seconds=LEASE)
-        ours, renewed = TABLES.leases.c.partition == partition, TABLES.leases.c.leased_until > later
-        await eventually(lambda: leases(engine, ours, renewed), "its lease is renewed")
-        assert [lease.token for lease in await leases(engine, ours)] == [1]
-        await lock.rollback()
-        await all_are_settled(engine)
-        await relay.stop()
-
-    assert repeats(ledger.delivered()) == []
 
 
 @pytest.mark.requirement("E1")

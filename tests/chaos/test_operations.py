@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from postroom import OutboxRecord, Status
@@ -24,6 +24,8 @@ from tests.chaos.outbox import KIND, TABLES, blocked_keys, records_of, records_o
 from tests.chaos.worker import WorkerOptions
 from tests.support.shop import outbox
 from tests.support.waiting import FULL, eventually
+
+pytestmark = pytest.mark.extended
 
 KEYS = 30
 RECORDS = 9_000 if FULL else 750
@@ -176,6 +178,15 @@ async def test_four_workers_lose_and_double_nothing_while_operators_change_every
     records = records_of_keys(KEYS, RECORDS // KEYS, max_retries=2)
     await under_load(engine, ledger, mended, records)
     assert len({entry.worker for entry in ledger.delivered()}) > 1
+    assert await deadlocks(engine) == 0
+
+
+async def deadlocks(engine: AsyncEngine) -> int:
+    """Count those of the database, which is this test's own."""
+    query = text("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    await engine.dispose()  # a backend reports what it has counted when it ends
+    async with engine.connect() as connection:
+        return int(await connection.scalar(query) or 0)
 
 
 @pytest.fixture

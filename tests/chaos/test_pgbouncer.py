@@ -38,6 +38,8 @@ from tests.support.pgbouncer import POOL_SIZE, pgbouncer_to
 from tests.support.shop import Account, Base, outbox
 from tests.support.waiting import PATIENCE, eventually
 
+pytestmark = pytest.mark.extended
+
 WORKER = """
 import os
 from sqlalchemy.ext.asyncio import create_async_engine

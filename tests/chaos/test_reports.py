@@ -1,6 +1,5 @@
 """What a relay logs and reports while all is well, and while it waits for a dead worker."""
 
-import asyncio
 import logging
 import re
 from datetime import timedelta
@@ -9,22 +8,20 @@ import pytest
 from sqlalchemy import func, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom import Status
-from postroom.publishers.base import DELIVERED, Outcome, Refused
-from postroom.record import ClaimedRecord
 from postroom.relay.health import HealthStatus
 from postroom.relay.relay import OutboxRelay
-from postroom.relay.retry import RetrySchedule
-from postroom.testing import FakeClock
 from tests.chaos.fleet import Fleet
 from tests.chaos.ledger import Ledger
-from tests.chaos.outbox import TABLES, has_status, leases, records_of_keys, rows, running, save
+from tests.chaos.outbox import TABLES, leases, records_of_keys, running, save
 from tests.chaos.publisher import LedgerPublisher
 from tests.support.shop import outbox
 from tests.support.waiting import PATIENCE, eventually
 
+pytestmark = pytest.mark.extended
+
 WAITS = re.compile(r"(\d+) partitions? .*leased to worker .* until")
-SUMMARY = re.compile(r"(\d+) delivered, (\d+) refused, 0 postponed in (\d+) s")
+
+
 MINUTE = timedelta(minutes=1)
 
 
@@ -75,56 +72,3 @@ async def let_leases_run_out(engine: AsyncEngine) -> None:
         await connection.execute(
             update(TABLES.leases).values(served_at=past - MINUTE, leased_until=past)
         )
-
-
-async def has_logged(log: pytest.LogCaptureFixture, summaries: int) -> None:
-    await eventually(lambda: len(matches(log, SUMMARY)) >= summaries, "a line a minute")
-
-
-class Gate:
-    """Refuses the first record, delivers those of some keys, and keeps the others waiting."""
-
-    def __init__(self, *open_for: str) -> None:
-        self.opened = asyncio.Event()
-        self._open_for = open_for
-        self._refused = False
-
-    async def take(self, record: ClaimedRecord) -> Outcome:
-        if not self._refused:
-            self._refused = True
-            return Refused("once")
-        if record.aggregate_id not in self._open_for:
-            await self.opened.wait()
-        return DELIVERED
-
-
-def relay_with(gate: Gate, engine: AsyncEngine, ledger: Ledger, clock: FakeClock) -> OutboxRelay:
-    return OutboxRelay(
-        outbox,
-        engine,
-        LedgerPublisher(ledger, treat=gate.take, max_batch=1),
-        poll_interval=timedelta(seconds=0.2),
-        retry=RetrySchedule.seconds(0, forever=True),
-        clock=clock,
-    )
-
-
-@pytest.mark.requirement("E1")
-async def test_a_relay_logs_a_summary_every_minute_while_there_is_work_and_when_it_stops(
-    engine: AsyncEngine, ledger: Ledger, log: pytest.LogCaptureFixture
-) -> None:
-    clock, gate = FakeClock(), Gate("k0", "k1")
-    relay = relay_with(gate, engine, ledger, clock)
-    await save(engine, records_of_keys(4, 5))
-    async with running(relay):
-        await eventually(lambda: len(ledger.delivered()) == 10, "some are delivered")
-        for minutes in (1, 2, 3):
-            clock.advance(MINUTE)
-            await has_logged(log, minutes)
-        gate.opened.set()
-        await eventually(lambda: len(ledger.delivered()) == 20, "all are delivered")
-        log.clear()
-        await relay.stop()
-
-    assert len(matches(log, re.compile(r"\d+ delivered, \d+ refused"))) == 1
-    assert has_status(await rows(engine), Status.PUBLISHED)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
 from postroom import Status
@@ -14,10 +14,12 @@ from postroom.publishers.base import DELIVERED, Outcome
 from postroom.record import ClaimedRecord
 from postroom.relay.relay import OutboxRelay
 from tests.chaos.ledger import Ledger, out_of_order, repeats
-from tests.chaos.outbox import has_status, records_of, records_of_keys, rows, running, save
+from tests.chaos.outbox import has_status, records_of_keys, rows, running, save
 from tests.chaos.publisher import LedgerPublisher
 from tests.support.shop import Base, Note, outbox
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.extended
 
 SOON = timedelta(seconds=0.1)
 
@@ -82,54 +84,3 @@ async def test_a_second_relay_takes_over_the_file_at_once_when_the_first_one_sto
         await second.stop()
     assert repeats(ledger.delivered()) == []
     assert out_of_order(ledger.delivered()) == []
-
-
-RUBBISH = {
-    "an id that is none": "id = 'abc'",
-    "an id of bytes": "id = x'ff'",
-    "a payload that is no JSON": "payload = 'not json'",
-    "a payload of bytes": "payload = x'ff00'",
-    "headers of bytes": "headers = x'ff'",
-    "a type of bytes": "event_type = x'ff'",
-    "a number of a type": "event_type = 5",
-    "a key of bytes": "aggregate_id = x'ff'",
-    "a count that is none": "retry_count = 'many'",
-    "a version that is none": "event_version = 'new'",
-    "a limit that is none": "max_retries = 'few'",
-    "a time that is none": "occurred_at = 'yesterday'",
-    "a due time that is none": "due_at = 'tomorrow', ready = 0",
-    "a partition that is none": "partition = 'left'",
-    "a payload too deep": "payload = '" + "[" * 5000 + "]" * 5000 + "'",
-}
-
-
-async def test_rows_edited_to_rubbish_are_delivered_or_fail_and_stop_nobody_else(
-    engine: AsyncEngine, ledger: Ledger
-) -> None:
-    bad = [record for number in range(len(RUBBISH)) for record in records_of(f"bad{number}", 1)]
-    good = records_of_keys(70, 1)
-    await save(engine, [*bad, *good])
-    async with engine.begin() as connection:
-        for position, edit in enumerate(RUBBISH.values(), start=1):
-            await connection.execute(text(f"UPDATE outbox SET {edit} WHERE position = {position}"))
-
-    relay = OutboxRelay(outbox, engine, LedgerPublisher(ledger), poll_interval=SOON)
-    async with running(relay):
-        everybody = {str(each.id) for each in good}
-        await eventually(lambda: everybody <= ledger.records(), "the rest flows")
-        for position, name in enumerate(RUBBISH, start=1):
-            await came_to_an_end(engine, position, name)
-        await relay.stop()
-
-
-async def came_to_an_end(engine: AsyncEngine, position: int, name: str) -> None:
-    """Wait until a record is delivered, or failed with a reason."""
-    query = text("SELECT status, error_message FROM outbox WHERE position = :position")
-
-    async def ended() -> bool:
-        async with engine.connect() as connection:
-            row = (await connection.execute(query, {"position": position})).one()
-        gave_up = row.status == Status.FAILED and row.error_message
-        return bool(row.status == Status.PUBLISHED or gave_up)
-
-    await eventually(ended, f"{name}: it is delivered, or fails and says why")

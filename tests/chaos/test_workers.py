@@ -16,11 +16,11 @@ from tests.chaos.outbox import TABLES, blocked_keys, leases, records_of_keys, ro
 from tests.support.waiting import FULL, eventually, happens
 
 KEYS = 50
-RECORDS = 20_000 if FULL else 2_000
+RECORDS = 20_000 if FULL else 1_000
 BATCH = 20
-KILLS = 60 if FULL else 5
+KILLS = 60 if FULL else 3
 """The most; after so many the workers are left in peace, to come to an end."""
-EVERY = 1.0 if FULL else 0.5
+EVERY = 1.0 if FULL else 0.25
 """Seconds between two kills."""
 MOST_UNSETTLED = 100 + BATCH
 """What a worker has in flight, or answered and not yet settled: no more than that is repeated."""
@@ -154,6 +154,7 @@ async def test_nothing_is_lost_while_workers_are_killed_and_frozen(
     assert len(executioner.killed) >= 2
 
 
+@pytest.mark.extended
 @pytest.mark.requirement("C17", "E1")
 async def test_workers_resume_by_themselves_after_an_outage_that_costs_no_attempt(
     engine: AsyncEngine, ledger: Ledger, fleet: Fleet, tmp_path: Path

@@ -20,8 +20,8 @@ from postroom.record import ClaimedRecord
 from postroom.relay.relay import OutboxRelay
 from postroom.relay.retry import RetrySchedule
 from tests.chaos.ledger import Ledger
+from tests.chaos.open_transactions import freeze_before_commit
 from tests.chaos.publisher import LedgerPublisher
-from tests.chaos.settlements import freeze_before_commit
 from tests.support.shop import outbox
 
 REFUSED = "the dice said no"

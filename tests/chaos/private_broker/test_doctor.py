@@ -13,7 +13,7 @@ from tests.support.doctor_checks import Checks
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.requirement("E6")
+pytestmark = [pytest.mark.extended, pytest.mark.requirement("E6")]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from postroom import OutboxRecord, Status, UntypedEvent
+from postroom import OutboxRecord, Status
 from postroom.publishers.base import Outage
 from postroom.publishers.rabbitmq import RabbitMQPublisher
 from postroom.relay.health import HealthStatus
@@ -20,7 +20,6 @@ from tests.chaos.ledger import Entry, out_of_order, repeats
 from tests.chaos.mailbox import Mailbox, records_in
 from tests.chaos.outbox import blocked_keys, has_status, records_of_keys, rows, running, save
 from tests.chaos.witness import Witness
-from tests.support.claims import claimed
 from tests.support.shop import outbox
 from tests.support.waiting import FULL, eventually
 
@@ -28,7 +27,7 @@ POLL = timedelta(seconds=30)
 TIERS = RetrySchedule.tiers()
 OUTAGE = POLL + sum((TIERS.delay(nth, POLL) for nth in range(1, 10)), timedelta())
 LONGEST_PAUSE = timedelta(seconds=30)
-MANY = 200 if FULL else 20
+MANY = 200 if FULL else 5
 
 
 class Delivery:
@@ -114,7 +113,7 @@ async def test_a_broker_that_is_stopped_for_longer_than_every_retry_costs_nothin
     early, late = records_of_keys(100, MANY), records_of_keys(100, 2)
     await save(engine, early)
     async with running(delivery.relay):
-        await delivery.witness.delivers(500)
+        await delivery.witness.delivers(100)
         await asyncio.to_thread(broker.stop)
         await eventually(lambda: len(reports) == 1, "the end of the broker is reported")
         assert "shutdown" in str(reports[0])
@@ -136,17 +135,18 @@ async def test_a_broker_that_is_killed_in_the_middle_of_deliveries_loses_nothing
     records = records_of_keys(100, MANY)
     await save(engine, records)
     async with running(delivery.relay):
-        await delivery.witness.delivers(1000)
+        await delivery.witness.delivers(100)
         broker.kill()
         before = len(delivery.witness.delivered)
         assert before < len(records)
-        await delivery.waits_longer_than_every_retry("cannot reach RabbitMQ")
+        await eventually(lambda: delivery.is_degraded("cannot reach RabbitMQ"), "it says so")
         await asyncio.to_thread(broker.start)
         await delivery.recovers(len(records))
 
     await delivery.assert_all_arrived(records)
 
 
+@pytest.mark.extended
 @pytest.mark.requirement("C17", "E2")
 async def test_an_alarm_of_the_broker_pauses_deliveries_and_sends_nothing_twice(
     engine: AsyncEngine, broker: Broker, delivery: Delivery
@@ -167,6 +167,7 @@ async def test_an_alarm_of_the_broker_pauses_deliveries_and_sends_nothing_twice(
     await delivery.assert_all_arrived_once(records)
 
 
+@pytest.mark.extended
 @pytest.mark.requirement("E2")
 async def test_the_end_of_an_alarm_ends_the_pause_however_long_that_is(
     engine: AsyncEngine, broker: Broker, delivery: Delivery
@@ -185,6 +186,7 @@ async def test_the_end_of_an_alarm_ends_the_pause_however_long_that_is(
     await delivery.assert_all_arrived_once(records)
 
 
+@pytest.mark.extended
 @pytest.mark.requirement("E2")
 async def test_an_alarm_is_noticed_while_more_is_written_than_the_broker_will_read(
     engine: AsyncEngine, broker: Broker, delivery: Delivery
@@ -201,38 +203,3 @@ async def test_an_alarm_is_noticed_while_more_is_written_than_the_broker_will_re
         await delivery.recovers(len(records))
 
     await delivery.assert_all_arrived_once(records)
-
-
-@pytest.mark.requirement("E2")
-async def test_an_alarm_that_comes_in_full_flow_sends_nothing_twice(
-    engine: AsyncEngine, broker: Broker, delivery: Delivery
-) -> None:
-    records = records_of_keys(100, MANY)
-    await save(engine, records)
-    async with running(delivery.relay):
-        await delivery.witness.delivers(100)
-        await asyncio.to_thread(broker.alarm, on=True)
-        await asyncio.to_thread(broker.alarm, on=False)
-        await delivery.recovers(len(records))
-
-    await delivery.assert_all_arrived_once(records)
-
-
-@pytest.mark.requirement("E2")
-async def test_a_publisher_reports_an_alarm_and_its_end(
-    engine: AsyncEngine, broker: Broker, mailbox: Mailbox
-) -> None:
-    reports: list[Outage | None] = []
-    publisher = await watched_publisher(mailbox, reports)
-    await asyncio.to_thread(broker.alarm, on=True)
-    # RabbitMQ blocks a connection when something is published by it.
-    [answer] = await publisher.publish([claimed(UntypedEvent(event_type="a", payload={}))])
-    assert isinstance(answer, Outage)
-    await eventually(lambda: len(reports) == 1, "the alarm is reported")
-    await asyncio.to_thread(broker.alarm, on=False)
-    await eventually(lambda: len(reports) == 2, "its end is reported")
-    await publisher.close()
-
-    alarm, ended = reports
-    assert "low on memory" in str(alarm)
-    assert ended is None

@@ -15,6 +15,8 @@ from tests.chaos.witness import Witness
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.extended
+
 
 def tls_url(broker: Broker, options: str) -> str:
     """Give the URL of its TLS listener; an authority in it is replaced by the file of its name."""

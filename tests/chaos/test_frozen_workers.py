@@ -9,8 +9,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from postroom import OutboxRecord, Status
 from tests.chaos.fleet import Fleet, Worker
 from tests.chaos.ledger import Ledger, What, out_of_order
-from tests.chaos.outbox import blocked_keys, leases, records_of, row_of, save
+from tests.chaos.outbox import blocked_keys, records_of, row_of, save
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.extended
 
 LEASE = 1.0
 
@@ -75,27 +77,6 @@ async def test_a_zombie_writes_no_retry_and_no_block_for_what_another_has_delive
     assert await row_of(engine, first) == before
     assert await blocked_keys(engine) == []
     assert ledger.positions("one") == sorted(ledger.positions("one"))
-
-
-@pytest.mark.requirement("E1")
-async def test_a_zombie_writes_no_retry_and_no_block_for_what_another_is_delivering(
-    engine: AsyncEngine, sleeper: Sleeper, fleet: Fleet, tmp_path: Path
-) -> None:
-    first, *_ = records = records_of("one", 2)
-    await save(engine, records)
-    zombie = await sleeper.falls_asleep_over(first, refuses=True)
-    later = tmp_path / "later"
-    heir = fleet.start(lease=LEASE, hold=(str(first.id),), release=str(later))
-    await eventually(sleeper.reached(What.STARTED, first, heir), "another has taken over")
-
-    await sleeper.wakes_up(zombie, first, What.REFUSED)
-
-    row = await row_of(engine, first)
-    assert (row.status, row.retry_count, row.error_message, row.ready) == ("pending", 0, None, True)
-    assert await blocked_keys(engine) == []
-    assert {str(heir.pid) in lease.worker for lease in await leases(engine)} == {True}
-    later.touch()
-    await eventually(sleeper.reached(What.DELIVERED, records[1], heir), "the heir goes on")
 
 
 @pytest.mark.requirement("E1", "C16")

@@ -5,10 +5,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from tests.chaos.fleet import Fleet
 from tests.chaos.ledger import Ledger, out_of_order, repeats
+from tests.chaos.open_transactions import port_of, through
 from tests.chaos.outbox import records_of_keys, save
-from tests.chaos.settlements import port_of, through
 from tests.support.proxy import How, proxy_to
 from tests.support.waiting import FULL, eventually, happens
+
+pytestmark = pytest.mark.extended
 
 IN_FLIGHT = 10
 BATCH = 100

@@ -1,4 +1,4 @@
-"""The moment between the UPDATE of a settlement and its COMMIT: a test freezes or cuts there."""
+"""Stops a worker between the UPDATE of a settlement and its COMMIT: freezes it, or cuts it off."""
 
 import os
 import re
