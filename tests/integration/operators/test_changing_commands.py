@@ -1,12 +1,6 @@
 """The commands that change an outbox: what they show, ask and do; on PostgreSQL and SQLite."""
 
 import asyncio
-import os
-import pty
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -287,37 +281,3 @@ def test_the_audit_is_listed_in_pages(shop: Shop) -> None:
     assert newest.split()[-4:-1] == ["retry", "1", "record"]
     older = shop.json("audit", "--before", newest.split()[0])
     assert [each["records"] for each in older] == [1, 1]
-
-
-def answered(shop: Shop, directory: Path, answer: str, *words: str) -> tuple[int, str]:
-    """Run a command on a terminal, and type an answer."""
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "DATABASE_URL": shop.url, "NO_COLOR": "1", "COLUMNS": "160"}
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-    command: Any = [sys.executable, "-m", "postroom.cli", *words]
-    with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=directory, env=environment
-    ) as process:
-        os.close(theirs)
-        os.write(ours, f"{answer}\n".encode())
-        said = b""
-        while True:
-            try:
-                part = os.read(ours, 4096)
-            except OSError:  # Linux's way to say that the other side has closed it
-                break
-            said += part
-        code = process.wait()
-    os.close(ours)
-    return code, said.decode()
-
-
-def test_on_a_terminal_the_command_asks(shop: Shop, tmp_path: Path) -> None:
-    code, said = answered(shop, tmp_path, "n", "retry", "2")
-    assert code == 1
-    assert "Retry 1 order.paid record of 1 key; 3 records wait behind it? [y/N]" in said
-    assert "Nothing was changed." in said
-    assert states(shop)[2] == "failed"
-    code, said = answered(shop, tmp_path, "y", "retry", "2")
-    assert (code, "Retried 1 record." in said) == (0, True)
-    assert states(shop)[2] == "waiting"
