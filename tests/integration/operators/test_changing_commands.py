@@ -6,7 +6,7 @@ import pytest
 
 from postroom.store.store import Store
 from tests.support.shop import outbox
-from tests.support.troubled_shop import Shop, engine_of
+from tests.support.shop_with_failures import Shop, engine_of
 
 pytestmark = pytest.mark.requirement("E6", "E16")
 

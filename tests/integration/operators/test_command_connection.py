@@ -17,7 +17,7 @@ from postroom.cli.options import Connection
 from tests.support.command import SCRIPT, Commands
 from tests.support.in_process import InProcess
 from tests.support.program import Program
-from tests.support.troubled_shop import Shop
+from tests.support.shop_with_failures import Shop
 from tests.support.waiting import eventually
 
 # -- which outbox

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.support.in_process import InProcess
-from tests.support.troubled_shop import DECLINED, Shop
+from tests.support.shop_with_failures import DECLINED, Shop
 
 
 def columns(line: str) -> list[str]:
