@@ -18,7 +18,7 @@ EACH = 20 if FULL else 12
 ROUNDS = 8 if FULL else 1
 BATCH = 100
 MOST_UNSETTLED = RabbitMQPublisher.max_in_flight + BATCH
-"""What a worker may have sent and not settled. `test_killed_during_outage` tests it with few in flight."""
+"""What a worker may have sent and not settled. `test_killed_during_outage` has few in flight."""
 
 
 async def kill_one(engine: AsyncEngine, mailbox: Mailbox, fleet: Fleet) -> tuple[set[str], bool]:

@@ -22,11 +22,11 @@ from postroom import Outbox
 from postroom.console import console
 from postroom.console.app import ROUTES
 from postroom.console.gate import HEADERS
-from postroom.console.tokens import COOKIE, GUESSES, MANY
+from postroom.console.tokens import COOKIE, GUESSES
 from postroom.errors import ConfigurationError
 from postroom.inspection import Inspector
-from tests.console import hostile
-from tests.console.visiting import (
+from tests.console import malicious_rows as rows
+from tests.console.http_client import (
     READER_TOKEN,
     SAME_ORIGIN,
     TOKEN,
@@ -57,8 +57,8 @@ OutboxAndEngine = tuple[Outbox, AsyncEngine]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OutboxAndEngine]:
-    outbox, engine = await hostile.outbox_file(tmp_path_factory.mktemp("access") / "outbox.db")
-    await hostile.fill(outbox, engine)
+    outbox, engine = await rows.outbox_file(tmp_path_factory.mktemp("access") / "outbox.db")
+    await rows.fill(outbox, engine)
     yield outbox, engine
     await engine.dispose()
 
@@ -94,20 +94,6 @@ async def test_a_page_asks_those_without_a_token_to_log_in(app: Starlette, path:
 async def test_nobody_changes_anything_without_a_token(app: Starlette, path: str) -> None:
     async with remote(app) as visitor:
         assert (await post(visitor, path)).status_code == 401
-
-
-@pytest.mark.parametrize("path", ["/nothing", "/records/1/x", "//", "/Login", "/login/"])
-async def test_those_without_a_token_do_not_learn_which_pages_there_are(
-    app: Starlette, path: str
-) -> None:
-    async with remote(app) as visitor:
-        assert (await visitor.get(path)).status_code == 303
-
-
-async def test_the_files_of_a_page_are_for_everybody(app: Starlette) -> None:
-    async with remote(app) as visitor:
-        for name in ("console.css", "console.js", "icon.svg"):
-            assert (await visitor.get(f"/static/{name}")).status_code == 200
 
 
 async def test_the_log_in_shows_nothing_about_the_outbox(
@@ -156,10 +142,12 @@ async def test_a_reader_changes_nothing(app: Starlette, path: str, way: str) -> 
 
 
 @pytest.mark.parametrize("path", [*PAGES, KEY])
-async def test_a_reader_sees_every_page_without_a_button_that_changes_something(
-    app: Starlette, path: str
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_a_reader_and_a_read_only_console_have_no_button_that_changes_something(
+    shop: OutboxAndEngine, path: str, read_only: bool
 ) -> None:
-    async with remote(app, bearer=READER_TOKEN) as visitor:
+    app = console(*shop, token=TOKEN, reader_token=READER_TOKEN, read_only=read_only)
+    async with remote(app, bearer=TOKEN if read_only else READER_TOKEN) as visitor:
         answer = await visitor.get(path)
         parts = PageParts(answer.text)
         assert answer.status_code in (200, 303, 404)
@@ -196,15 +184,6 @@ async def test_nobody_changes_anything_in_a_read_only_console(
             assert (await post(visitor, path, event_type="a", record="1")).status_code == 403
 
 
-async def test_a_read_only_console_shows_no_buttons_to_operators(shop: OutboxAndEngine) -> None:
-    async with asking(console(*shop, read_only=True)) as visitor:
-        for path in ("/records", "/records/1", "/workers", "/failures", KEY):
-            page = (await visitor.get(path)).text
-            assert "read only" in page
-            assert "/actions/" not in page
-            assert 'action="/pause"' not in page
-
-
 # -- the log-in and its cookie
 
 
@@ -221,31 +200,6 @@ async def test_a_log_in_leads_to_the_page_that_was_wanted(app: Starlette) -> Non
         assert (await visitor.get("/login?next=//evil.example")).headers["location"] == "/"
 
 
-@pytest.mark.parametrize("wanted", ["//evil.example", "/\\evil.example", "https://evil.example/"])
-async def test_a_log_in_leads_to_no_other_site(app: Starlette, wanted: str) -> None:
-    async with remote(app) as visitor:
-        page = await visitor.get("/login", params={"next": wanted})
-        assert "evil" not in page.text
-        assert (await log_in(visitor, TOKEN, next=wanted)).headers["location"] == "/"
-
-
-async def test_scripts_and_other_sites_do_not_get_the_cookie(app: Starlette) -> None:
-    async with remote(app) as visitor:
-        cookie = (await log_in(visitor, TOKEN)).headers["set-cookie"].lower()
-        assert {"httponly", "samesite=lax", "path=/"} <= set(cookie.split("; "))
-        assert "secure" not in cookie
-    transport = httpx.ASGITransport(app=app, client=("198.51.100.7", 1))
-    async with httpx.AsyncClient(transport=transport, base_url="https://console.example") as safe:
-        assert "secure" in (await log_in(safe, TOKEN)).headers["set-cookie"].lower()
-
-
-async def test_the_cookie_does_not_hold_the_token(app: Starlette) -> None:
-    async with remote(app) as visitor:
-        answer = await log_in(visitor, TOKEN)
-        assert TOKEN not in str(answer.headers)
-        assert TOKEN not in answer.text
-
-
 async def test_after_a_log_out_the_browser_has_to_log_in_again(app: Starlette) -> None:
     async with remote(app) as visitor:
         await log_in(visitor, READER_TOKEN)
@@ -255,39 +209,16 @@ async def test_after_a_log_out_the_browser_has_to_log_in_again(app: Starlette) -
 
 
 @pytest.mark.requirement("E7")
-async def test_a_cookie_that_was_changed_is_refused(app: Starlette) -> None:
-    async with remote(app) as visitor:
-        await log_in(visitor, READER_TOKEN)
-        good = visitor.cookies[COOKIE]
-    body, _, signature = good.partition(".")
-    for cookie in (
-        *("", ".", "x", f"{body}.", f".{signature}", f"{body}x.{signature}", f"{good}0"),
-        *(good[:-1], good[1:], f"{body}.{signature.upper()}", f"{body}.%FF", "a" * 5000),
-    ):
-        async with remote(app, cookie=f"{COOKIE}={cookie}") as visitor:
-            assert (await visitor.get("/audit")).status_code == 303, cookie
-
-
-async def test_a_new_token_ends_the_log_ins_of_the_old_one(
-    app: Starlette, shop: OutboxAndEngine
-) -> None:
-    async with remote(app) as visitor:
-        await log_in(visitor, TOKEN)
-        cookie = f"{COOKIE}={visitor.cookies[COOKIE]}"
-    async with remote(app, cookie=cookie) as visitor:  # in another process, too
-        assert (await visitor.get("/audit")).status_code == 200
-    changed = console(*shop, token="another-token-0042", reader_token=READER_TOKEN)
-    async with remote(changed, cookie=cookie) as visitor:
-        assert (await visitor.get("/audit")).status_code == 303
-
-
-@pytest.mark.requirement("E7")
+@pytest.mark.parametrize("way", ["log-in", "header"])
 async def test_guessing_is_limited_for_each_client(
-    app: Starlette, caplog: pytest.LogCaptureFixture
+    app: Starlette, caplog: pytest.LogCaptureFixture, way: str
 ) -> None:
     async with remote(app) as visitor:
         for number in range(GUESSES):
-            assert (await log_in(visitor, f"guess {number}")).status_code == 403
+            if way == "log-in":
+                assert (await log_in(visitor, f"guess {number}")).status_code == 403
+            else:
+                await visitor.get("/audit", headers={"authorization": f"Bearer {number}"})
         answer = await log_in(visitor, TOKEN)
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "60")
         assert COOKIE not in visitor.cookies
@@ -295,23 +226,6 @@ async def test_guessing_is_limited_for_each_client(
     async with remote(app, bearer=TOKEN) as visitor:  # the same client, by a header
         assert (await visitor.get("/audit")).status_code == 401
     async with remote(app, client="198.51.100.8") as visitor:
-        assert (await log_in(visitor, TOKEN)).status_code == 303
-
-
-async def test_guessing_by_headers_counts_too(app: Starlette) -> None:
-    async with remote(app) as visitor:
-        for number in range(GUESSES):
-            await visitor.get("/audit", headers={"authorization": f"Bearer {number}"})
-        assert (await log_in(visitor, TOKEN)).status_code == 429
-
-
-async def test_those_who_guess_lock_out_nobody_else(app: Starlette) -> None:
-    for number in range(MANY):
-        async with remote(app, client=f"203.0.113.{number}") as visitor:
-            assert (await log_in(visitor, "a guess")).status_code == 403
-    async with remote(app, client="203.0.113.1") as visitor:  # now one guess is enough
-        assert (await log_in(visitor, "a guess")).status_code == 429
-    async with remote(app) as visitor:
         assert (await log_in(visitor, TOKEN)).status_code == 303
 
 
@@ -338,24 +252,11 @@ async def test_a_token_that_can_be_guessed_is_refused(
 @pytest.mark.parametrize("path", [*CHANGES, "/login", "/logout"])
 async def test_a_form_of_another_site_changes_nothing(app: Starlette, path: str) -> None:
     async with remote(app, bearer=TOKEN) as visitor:
-        for headers in (
-            {"sec-fetch-site": "cross-site"},
-            {"sec-fetch-site": "same-site", "origin": "http://console.example"},
-            {"sec-fetch-site": "none"},
-            {"origin": "http://evil.example"},
-            {"origin": "null"},
-            {},
-        ):
+        for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "http://evil.example"}, {}):
             answer = await post(visitor, path, headers, event_type="a", token=TOKEN)
             assert answer.status_code == 403
             assert "another site" in answer.text
             assert "set-cookie" not in answer.headers
-
-
-async def test_a_browser_that_sends_its_origin_only_is_let_in(app: Starlette) -> None:
-    async with remote(app, bearer=TOKEN) as visitor:
-        own = {"origin": "http://console.example"}
-        assert (await post(visitor, "/resume", own, event_type="a")).status_code == 303
 
 
 @pytest.mark.parametrize("path", ["/", "/login", "/nothing", "/static/console.css", "/static/x"])
@@ -379,14 +280,11 @@ async def test_every_answer_has_the_security_headers(app: Starlette, path: str) 
 @pytest.mark.parametrize(
     ("client", "host", "header", "is_let_in"),
     [
-        *(("127.0.0.1", each, "", True) for each in ("localhost", "127.0.0.1:8765", "[::1]:80")),
+        ("127.0.0.1", "127.0.0.1:8765", "", True),
         ("::1", "localhost", "", True),
-        ("::ffff:127.0.0.1", "console.localhost", "", True),
-        ("127.0.0.1", "127.0.0.2", "", True),
-        *(("127.0.0.1", each, "", False) for each in ("evil.example", "localhost.evil.example")),
-        *(("127.0.0.1", each, "", False) for each in ("127.0.0.1.evil.example", "[::]", "")),
-        *(("127.0.0.1", each, "", False) for each in ("localhost@evil.example", "[", "[::1", "]")),
-        *(("127.0.0.1", each, "", False) for each in ("notlocalhost", "10.0.0.1", "a#localhost")),
+        ("127.0.0.1", "localhost.evil.example", "", False),
+        ("127.0.0.1", "localhost@evil.example", "", False),
+        ("127.0.0.1", "", "", False),
         ("198.51.100.7", "localhost", "", False),
         ("testclient", "localhost", "", False),
         *(
@@ -394,7 +292,7 @@ async def test_every_answer_has_the_security_headers(app: Starlette, path: str) 
             for each in ("x-forwarded-for", "x-forwarded-proto", "forwarded", "via", "x-real-ip")
         ),
     ],
-)  # fmt: skip
+)
 async def test_without_a_token_only_this_machine_is_let_in(
     shop: OutboxAndEngine, client: str, host: str, header: str, is_let_in: bool
 ) -> None:
@@ -420,31 +318,15 @@ async def test_a_page_with_another_address_is_behind_a_proxy_and_not_let_in(
         assert (await visitor.get("/audit", headers={header: "null"})).status_code == 403
 
 
-async def test_a_proxy_that_speaks_an_old_http_is_not_let_in(shop: OutboxAndEngine) -> None:
-    async def by_old_http(scope: Any, receive: Any, send: Any) -> None:
-        await console(*shop)({**scope, "http_version": "1.0"}, receive, send)
+@pytest.mark.parametrize("odd", [{"http_version": "1.0"}, {"client": None}], ids=str)
+async def test_a_proxy_with_an_old_http_and_an_unknown_client_are_not_let_in(
+    shop: OutboxAndEngine, odd: dict[str, Any]
+) -> None:
+    async def oddly(scope: Any, receive: Any, send: Any) -> None:
+        await console(*shop)({**scope, **odd}, receive, send)
 
-    async with asking(by_old_http) as visitor:
+    async with asking(oddly) as visitor:
         assert (await visitor.get("/audit")).status_code == 403
-
-
-async def test_a_client_that_is_not_known_is_not_let_in(shop: OutboxAndEngine) -> None:
-    async def without_client(scope: Any, receive: Any, send: Any) -> None:
-        await console(*shop)({**scope, "client": None}, receive, send)
-
-    async with asking(without_client) as visitor:
-        assert (await visitor.get("/audit")).status_code == 403
-
-
-@pytest.mark.parametrize("host", ["[", "]", "", "a b", "x/../..", "a?b#c", "\xff"])
-async def test_an_odd_host_does_no_harm(app: Starlette, host: str) -> None:
-    headers = {b"host": host.encode("latin-1")}
-    async with remote(app, bearer=TOKEN) as visitor:
-        assert (await visitor.get("/audit", headers=headers)).status_code == 200
-        assert (await visitor.post("/login", headers={**headers, b"origin": b"http://["})).is_error
-    async with remote(app) as visitor:
-        answer = await visitor.get("/audit?before=1", headers=headers)
-        assert answer.headers["location"] == "/login?next=%2Faudit%3Fbefore%3D1"
 
 
 # -- mounted in an application
@@ -507,24 +389,17 @@ async def test_an_application_can_say_why_somebody_is_not_let_in(shop: OutboxAnd
         assert "Only <b>admins</b> come in here." in PageParts(answer.text).text
 
 
-@pytest.mark.parametrize(
-    ("name", "written"),
-    [
-        (hostile.hostile("user"), hostile.hostile("user")),
-        ("a\0b\n" + "c" * 200, "ab " + "c" * 97),
-        (42, "42"),
-    ],
-)
 async def test_the_name_of_a_user_is_in_the_audit_and_shown_as_text(
-    shop: OutboxAndEngine, name: Any, written: str
+    shop: OutboxAndEngine,
 ) -> None:
+    name = rows.markup("user")
     app = console(*shop, authorize=lambda _: "operator", user_name=lambda _: name)
     async with asking(app) as visitor:
-        await post(visitor, "/pause", event_type=f"by {written}"[:100])
+        await post(visitor, "/pause", event_type="by.user")
         page = PageParts((await visitor.get("/audit")).text)
         page.check()
-        assert written in page.text
-    assert written in {each.operator for each in await Inspector(*shop).audit()}
+        assert name in page.text
+    assert name in {each.operator for each in await Inspector(*shop).audit()}
 
 
 @pytest.mark.parametrize(
@@ -619,7 +494,7 @@ async def test_a_database_that_is_away_is_explained_without_its_password(
         f"postgresql+asyncpg://{address}/shop?user=ann&password=geheim42",
     ):
         engine = create_async_engine(url)
-        async with asking(console(hostile.new_outbox(), engine)) as visitor:
+        async with asking(console(rows.new_outbox(), engine)) as visitor:
             for path in (*PAGES, KEY):
                 answer = await visitor.get(path)
                 assert answer.status_code in (200, 303, 404, 503)  # some ask no database
@@ -640,7 +515,7 @@ async def test_a_stranger_is_not_told_which_database_is_away() -> None:
         async with engine.connect():
             return "reader"
 
-    async with asking(console(hostile.new_outbox(), engine, authorize=authorize)) as visitor:
+    async with asking(console(rows.new_outbox(), engine, authorize=authorize)) as visitor:
         answer = await visitor.get("/records")
     await engine.dispose()
     assert answer.status_code == 503
@@ -651,7 +526,7 @@ async def test_a_stranger_is_not_told_which_database_is_away() -> None:
 async def test_tables_that_are_missing_are_named(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("empty")
     engine = create_async_engine(f"sqlite+aiosqlite:///{folder / 'empty.db'}")
-    async with asking(console(hostile.new_outbox(), engine)) as visitor:
+    async with asking(console(rows.new_outbox(), engine)) as visitor:
         answer = await visitor.get("/records")
     await engine.dispose()
     assert answer.status_code == 503

@@ -13,6 +13,8 @@ from starlette.routing import Route
 from tests.support.browser import Visitor, assert_accessible, visiting
 from tests.support.serving import serving_app
 
+pytestmark = pytest.mark.extended
+
 PAGE = """<!doctype html><html lang="en"><title>Outbox</title>
 <meta name="viewport" content="width=device-width"><main><h1>Outbox</h1>{}</main></html>"""
 BODIES = {
@@ -99,28 +101,16 @@ async def test_a_problem_that_is_expected_has_to_occur(browser: Browser, address
         await _visit(browser, f"{address}/fine", "404")
 
 
-async def test_an_image_without_alternative_text_is_not_accessible(
-    page: Page, address: str
+@pytest.mark.parametrize(
+    ("name", "violation"),
+    [
+        ("no-alt", r"image-alt \(critical\) at \['img'\]: Images must"),
+        ("pale", r"color-contrast \(serious\) at \['p'\]"),
+    ],
+)
+async def test_what_is_not_accessible_fails_the_test(
+    page: Page, address: str, name: str, violation: str
 ) -> None:
-    await page.goto(f"{address}/no-alt")
-    with pytest.raises(AssertionError, match=r"image-alt \(critical\) at \['img'\]: Images must"):
+    await page.goto(f"{address}/{name}")
+    with pytest.raises(AssertionError, match=violation):
         await assert_accessible(page)
-
-
-async def test_pale_text_is_not_accessible(page: Page, address: str) -> None:
-    await page.goto(f"{address}/pale")
-    with pytest.raises(AssertionError, match=r"color-contrast \(serious\) at \['p'\]"):
-        await assert_accessible(page)
-
-
-async def test_a_page_can_be_opened_without_javascript(visitor: Visitor, address: str) -> None:
-    page = await visitor.open(javascript=False)
-    await page.goto(f"{address}/script")
-    await expect(page.locator("#p")).to_have_text("before")
-
-
-async def test_a_page_can_be_dark_and_of_a_phones_size(visitor: Visitor, address: str) -> None:
-    page = await visitor.open(dark=True, phone=True)
-    await page.goto(f"{address}/fine")
-    assert await page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
-    assert await page.evaluate("innerWidth") == 390

@@ -6,10 +6,11 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
-from tests.console.shop import CANARY, HOSTILE, Shop, opened
+from tests.console.served_console import Shop, opened
 from tests.support.browser import PHONE, Visitor, assert_accessible
+from tests.support.shop_with_failures import CANARY, MARKUP
 
-pytestmark = pytest.mark.no_cover  # the attacks visit every page, too
+pytestmark = [pytest.mark.extended, pytest.mark.no_cover]  # test_malicious_input covers each page
 
 PAGES = {
     "/": "Overview",
@@ -109,9 +110,9 @@ async def test_a_record_that_waits_names_the_one_it_waits_for(page: Page, shop: 
 
 
 @pytest.mark.requirement("E7")
-async def test_a_hostile_payload_is_shown_as_text(page: Page, shop: Shop) -> None:
+async def test_markup_in_a_payload_is_shown_as_text(page: Page, shop: Shop) -> None:
     await page.goto(f"{shop.address}/records/6")
-    await expect(page.get_by_label("Payload", exact=True)).to_contain_text(HOSTILE)
+    await expect(page.get_by_label("Payload", exact=True)).to_contain_text(MARKUP)
     assert await page.locator("main img").count() == 0
 
 

@@ -18,8 +18,8 @@ from tests.support.in_process import InProcess, in_process
 from tests.support.leftovers import keep_tables
 from tests.support.postgres import SECRET, temporary_database
 from tests.support.shop import Base, outbox
+from tests.support.shop_with_failures import Shop, save_with_failures
 from tests.support.story import Play, Story
-from tests.support.troubled_shop import Shop, in_trouble
 from tests.support.waiting import FULL
 
 EMPTY = (
@@ -187,19 +187,19 @@ def empty_shop(request: pytest.FixtureRequest, run_postroom: InProcess) -> Shop:
 
 
 @pytest.fixture(scope="session")
-def _shop_in_trouble(tmp_path_factory: pytest.TempPathFactory, _empty_file: Path) -> Path:
+def _shop_with_failures(tmp_path_factory: pytest.TempPathFactory, _empty_file: Path) -> Path:
     file = Path(shutil.copy(_empty_file, tmp_path_factory.mktemp("shop") / "shop.db"))
-    asyncio.run(in_trouble(f"sqlite:///{file}"))
+    asyncio.run(save_with_failures(f"sqlite:///{file}"))
     return file
 
 
 @pytest.fixture
-def shop(empty_shop: Shop, tmp_path: Path, _shop_in_trouble: Path) -> Shop:
+def shop(empty_shop: Shop, tmp_path: Path, _shop_with_failures: Path) -> Shop:
     """An outbox in which three records have failed, and three wait."""
     if empty_shop.url.startswith("sqlite"):
-        shutil.copy(_shop_in_trouble, tmp_path / "shop.db")
+        shutil.copy(_shop_with_failures, tmp_path / "shop.db")
     else:
-        asyncio.run(in_trouble(empty_shop.url))
+        asyncio.run(save_with_failures(empty_shop.url))
     return empty_shop
 
 

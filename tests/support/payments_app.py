@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from datetime import timedelta
 from pathlib import Path
 
 from sqlalchemy import MetaData
@@ -56,7 +57,7 @@ def events(keys: range, numbers: range) -> list[UntypedEvent]:
 
 
 def relay() -> OutboxRelay:
-    """Make a relay that tries a record twice."""
+    """Make a relay that tries a record twice, and whose records others soon take over."""
     engine = create_async_engine(os.environ["PAYMENTS_DATABASE_URL"])
     retry = RetrySchedule.seconds(0.1).ending_after(2)
-    return OutboxRelay(outbox, engine, HandlersPublisher(), retry=retry)
+    return OutboxRelay(outbox, engine, HandlersPublisher(), retry=retry, lease=timedelta(seconds=2))

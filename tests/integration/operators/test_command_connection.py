@@ -4,10 +4,9 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -17,7 +16,8 @@ from postroom.cli.errors import CommandError
 from postroom.cli.options import Connection
 from tests.support.command import SCRIPT, Commands
 from tests.support.in_process import InProcess
-from tests.support.troubled_shop import Shop
+from tests.support.program import Program
+from tests.support.shop_with_failures import Shop
 from tests.support.waiting import eventually
 
 # -- which outbox
@@ -82,16 +82,13 @@ def test_errors_are_json_if_the_environment_says_so(run_postroom: InProcess) -> 
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("width", [80, 160])
-@pytest.mark.parametrize("coloured", [True, False])
+@pytest.mark.parametrize(("width", "coloured"), [(80, True), (160, False)])
 def test_a_table_fits_the_terminal_and_colours_can_be_switched_off(
     shop: Shop, tmp_path: Path, width: int, coloured: bool
 ) -> None:
-    url = shop.url if shop.url.startswith("postgresql") else f"sqlite:///{tmp_path}/shop.db"
-    environment = {"DATABASE_URL": url, "TERM": "xterm-256color", "COLUMNS": str(width)}
-    if not coloured:
-        environment["NO_COLOR"] = "1"
-    shown = on_terminal("list", **environment)
+    colours = {} if coloured else {"NO_COLOR": "1"}
+    code, shown = on_terminal(shop, tmp_path, "list", COLUMNS=str(width), **colours)
+    assert code == 0, shown
     assert ("\x1b[1;31mfailed" in shown) == coloured
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert max(map(len, plain.splitlines())) <= width
@@ -99,24 +96,58 @@ def test_a_table_fits_the_terminal_and_colours_can_be_switched_off(
     assert "─" in plain
 
 
-def on_terminal(*words: str, **environment: str) -> str:
-    """Run a command on a terminal of its own; return what it shows."""
+def test_on_a_terminal_a_command_asks_before_it_changes_something(
+    shop: Shop, tmp_path: Path
+) -> None:
+    code, shown = on_terminal(shop, tmp_path, "retry", "2", answer="n")
+    assert code == 1
+    assert "Retry 1 order.paid record of 1 key; 3 records wait behind it? [y/N]" in shown
+    assert shop.json("show", "2")["state"] == "failed"
+    code, shown = on_terminal(shop, tmp_path, "retry", "2", answer="y")
+    assert (code, "Retried 1 record." in shown) == (0, True)
+    assert shop.json("show", "2")["state"] == "waiting"
+
+
+def on_terminal(
+    shop: Shop, folder: Path, *words: str, answer: str = "", **environment: str
+) -> tuple[int, str]:
+    """Run a command on a terminal of its own, type an answer; return its code and the screen."""
     ours, theirs = os.openpty()
-    variables = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path), **environment}
-    with os.fdopen(ours, "rb", buffering=0) as screen:
-        with os.fdopen(theirs, "wb") as terminal:
-            process = subprocess.Popen(
-                [sys.executable, str(SCRIPT), *words],
+    variables = {"DATABASE_URL": shop.url, "TERM": "xterm-256color", "COLUMNS": "160"}
+    with os.fdopen(ours, "r+b", buffering=0) as screen:
+        with os.fdopen(theirs, "r+b", buffering=0) as terminal:
+            process = Program(
+                [SCRIPT, *words],
+                folder=folder,
+                environment={"PATH": os.environ["PATH"], **variables, **environment},
+                stdin=terminal,
                 stdout=terminal,
                 stderr=terminal,
-                env=variables,
             )
+        screen.write(f"{answer}\n".encode())
         shown = b""
         with suppress(OSError):  # on Linux, once nobody has the other end
             while part := screen.read(65536):
                 shown += part
-    assert process.wait() == 0, shown
-    return shown.decode()
+    return process.wait(), shown.decode()
+
+
+def test_a_reader_that_goes_away_ends_a_command_without_a_word(shop: Shop, tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    with TemporaryFile() as err:
+        with os.fdopen(reader, "rb") as ours:
+            with os.fdopen(writer, "wb") as out:
+                running = Program(
+                    [SCRIPT, "status", "--watch", "--interval", "0.1"],
+                    folder=tmp_path,
+                    environment={"PATH": os.environ["PATH"], "DATABASE_URL": shop.url},
+                    stdout=out,
+                    stderr=err,
+                )
+            assert ours.readline()
+        assert running.wait() == 1
+        err.seek(0)
+        assert err.read() == b""
 
 
 # -- again and again

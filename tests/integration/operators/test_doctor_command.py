@@ -10,12 +10,9 @@ from sqlalchemy import Engine
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import UntypedEvent
-from tests.support.broker import Broker
-from tests.support.command import Commands
 from tests.support.in_process import InProcess
 from tests.support.postgres import SECRET
-from tests.support.rows import all_delivered, save, until
-from tests.support.waiting import eventually
+from tests.support.rows import save
 
 pytestmark = pytest.mark.requirement("E6")
 
@@ -142,57 +139,3 @@ def letter(number: int) -> UntypedEvent:
     return UntypedEvent(
         event_type="letter.sent", aggregate_type="letter", aggregate_id=number, payload={}
     )
-
-
-async def lines_of(postroom: Commands, words: tuple[str, ...], check: str) -> list[str]:
-    """Run the command, and give its lines about a check, each with the remedies below it."""
-    command = postroom("doctor", *words)
-    await command.code()
-    found: list[str] = []
-    for line in command.out.splitlines():
-        if line.split()[1:2] == [check] or (found and line.strip().startswith("→")):
-            found.append(line.strip())
-        elif found:
-            break
-    return found
-
-
-@pytest.mark.requirement("E12")
-@pytest.mark.no_cover
-async def test_a_queue_that_is_gone_or_full_is_named_with_a_remedy_that_works(
-    postroom: Commands, engine: AsyncEngine, database_url: str, rabbitmq_url: str, broker: Broker
-) -> None:
-    exchange, queue = broker.exchange(broker.name("letters")), broker.name("inbox")
-    words = ("--database", database_url, "--broker", rabbitmq_url, "--exchange", exchange)
-    worker = postroom("worker", *words)
-    await worker.says("delivers from")
-    await save(engine, *map(letter, range(3)))
-
-    async def says(text: str) -> bool:
-        return text in "\n".join(await lines_of(postroom, words, "routes"))
-
-    route = f"problem  routes       routing key `letter.sent` of exchange `{exchange}`"
-    await eventually(lambda: says(route))
-    assert await says(f'→ In the topology: Queue(…, [Binding("{exchange}", "letter.sent")])')
-    postroom.write(
-        "shop.py",
-        f"""
-from postroom.publishers.rabbitmq import Binding, Queue, Topology
-
-TOPOLOGY = Topology(queues=[Queue("{queue}", [Binding("{exchange}", "letter.sent")],
-                                  max_length=3, overflow="reject-publish")])
-""",
-    )
-    broker.owns(queues=(queue,))
-    applied = postroom("topology", "shop:TOPOLOGY", "--apply", RABBITMQ_URL=rabbitmq_url)
-    assert await applied.code() == 0, applied.err
-    await until(engine, all_delivered)
-    await eventually(lambda: says("no worker reports an outage"))
-
-    await save(engine, letter(4))
-    await eventually(lambda: says("a queue is full"))
-    assert await says("→ Start its consumers, or raise its max-length")
-    broker.take(queue)
-    await until(engine, all_delivered)
-    await eventually(lambda: says("no worker reports an outage"))
-    assert await worker.stop() == 0

@@ -36,6 +36,7 @@ async def silent_port() -> AsyncIterator[int]:
         yield port
 
 
+@pytest.mark.extended  # it is asked for 6 s
 async def test_a_database_that_never_answers_is_a_problem(silent_port: int) -> None:
     engine = create_async_engine(f"postgresql+asyncpg://ann:s3cret@127.0.0.1:{silent_port}/shop")
     finding = await Checks(Outbox(MetaData()), engine, engine).problem("database connection")
@@ -45,16 +46,18 @@ async def test_a_database_that_never_answers_is_a_problem(silent_port: int) -> N
 
 
 async def test_a_broker_that_never_answers_is_a_problem(checks: Checks, silent_port: int) -> None:
-    publisher = RabbitMQPublisher(f"amqp://ann:s3cret@127.0.0.1:{silent_port}/", exchange="shop")
+    url = f"amqp://ann:s3cret@127.0.0.1:{silent_port}/"
+    publisher = RabbitMQPublisher(url, exchange="shop", connect_within=timedelta(seconds=0.2))
     [finding] = await checks.findings("publisher connection", publisher=publisher)
     assert finding.level == Level.PROBLEM
-    assert f"RabbitMQ at 127.0.0.1:{silent_port}/ did not answer within 5 s" in finding.text
+    assert f"RabbitMQ at 127.0.0.1:{silent_port}/ did not answer within 0.2 s" in finding.text
 
 
+@pytest.mark.extended  # five checks wait for the lock
 async def test_tables_that_somebody_has_locked_are_a_note(
     checks: Checks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit = PATIENCE / 30  # five checks wait so long
+    limit = PATIENCE / 30
     monkeypatch.setattr("postroom.doctor.finding.TIME_LIMIT", limit)
     async with checks.admin.begin() as other:
         await other.exec_driver_sql("LOCK TABLE outbox IN ACCESS EXCLUSIVE MODE")

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import MetaData, text
+from sqlalchemy import URL, MetaData, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import Outbox, OutboxRecord
@@ -17,7 +17,7 @@ from postroom.inspection import (
     RecordState,
 )
 from postroom.inspection.reading import Reader
-from tests.support.never_vacuumed import never_vacuumed
+from tests.support.never_vacuumed import tables_never_vacuumed
 from tests.support.scans import rows_scanned
 
 ROUNDS = 7
@@ -33,8 +33,9 @@ outbox = Outbox(MetaData(), table="inspected", record=InspectedRecord, redact=("
 
 
 @pytest.fixture
-async def engine() -> AsyncIterator[AsyncEngine]:
-    async with never_vacuumed(outbox) as engine:
+async def engine(doctor_database: URL) -> AsyncIterator[AsyncEngine]:
+    """Tables in which nothing is analyzed."""
+    async with tables_never_vacuumed(outbox, doctor_database) as engine:
         yield engine
 
 

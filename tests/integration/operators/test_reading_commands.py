@@ -1,16 +1,11 @@
 """The commands that look: what they print about an outbox, in a pipe and as JSON."""
 
 import json
-import os
-import subprocess
-from pathlib import Path
 
 import pytest
 
-from tests.support.command import SCRIPT
 from tests.support.in_process import InProcess
-from tests.support.troubled_shop import DECLINED, Shop
-from tests.support.waiting import PATIENCE
+from tests.support.shop_with_failures import DECLINED, Shop
 
 
 def columns(line: str) -> list[str]:
@@ -51,19 +46,6 @@ def test_the_status_as_json_has_the_same(shop: Shop) -> None:
     assert document["oldest_pending"] > 0
     by_type = {each["event_type"]: each for each in document["event_types"]}
     assert by_type["order.shipped"]["pending"] == 3
-
-
-def test_a_reader_that_goes_away_ends_a_command_without_a_word(shop: Shop, tmp_path: Path) -> None:
-    command = [str(SCRIPT), "status", "--watch", "--interval", "0.1"]
-    environment = {"PATH": os.environ["PATH"], "DATABASE_URL": shop.url}
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as running:
-        assert running.stdout is not None
-        assert running.stderr is not None
-        assert running.stdout.readline()
-        running.stdout.close()
-        assert (running.stderr.read(), running.wait(PATIENCE)) == (b"", 1)
 
 
 # -- list

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT, name, named_commands
-from tests.support.troubled_shop import Shop
+from tests.support.shop_with_failures import Shop
 
 PAGES = [*sorted((ROOT / "docs/runbooks").glob("*.md")), ROOT / "docs/operate/repair.md"]
 STAYING = ("worker", "console", "tail", "topology")

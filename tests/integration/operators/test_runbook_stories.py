@@ -3,6 +3,7 @@
 The pages docs/runbooks/ tell the same stories, with the same commands.
 """
 
+import asyncio
 import json
 import re
 import signal
@@ -16,8 +17,9 @@ from postroom import OutboxRecord
 from tests.support import payments_app
 from tests.support.broker import Broker
 from tests.support.command import ROOT, Command, Commands
+from tests.support.in_process import Ended, InProcess
 from tests.support.rows import all_delivered, until
-from tests.support.waiting import FULL, eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.requirement("E6"), pytest.mark.requirement("E16")]
 
@@ -31,56 +33,62 @@ TYPED = re.compile(r"^\$ postroom (.*)$", re.MULTILINE)
 class Incident:
     """An operator at a terminal, with the environment of the worker."""
 
-    def __init__(self, commands: Commands, **environment: str) -> None:
+    def __init__(self, commands: Commands, run: InProcess, **environment: str) -> None:
         self.folder = commands.directory
-        self.environment = {**environment, "PYTHONPATH": str(ROOT)}
+        self.environment = environment
         self.typed: set[str] = set()
-        self._commands = commands
+        self._commands, self._run = commands, run
 
-    def starts(self, *words: str) -> Command:
-        self.typed.add(" ".join(words))
-        return self._commands(*words, **self.environment)
-
-    def is_told_by(self, page: str) -> None:
-        """Check that all commands of a page were typed."""
-        told = set(TYPED.findall((ROOT / "docs/runbooks" / page).read_text()))
-        assert told
-        assert told <= self.typed
+    def worker(self, *words: str) -> Command:
+        """Start a worker as a process of its own."""
+        self.typed.add(" ".join(["worker", *words]))
+        return self._commands("worker", *words, **self.environment, PYTHONPATH=str(ROOT))
 
     async def types(self, words: str, *, code: int = 0) -> str:
         """Run a command to its end; return what it prints."""
-        command = self.starts(*words.split())
-        assert await command.code() == code, command.out + command.err
-        return command.out
+        ended = await self._ends(words)
+        assert ended.code == code, ended
+        return ended.out
 
     async def reads(self, words: str) -> Any:
         """Run a command with --json; return what it says."""
-        command = self.starts(*words.split(), "--json")
-        assert await command.code() in (HEALTHY, UNHEALTHY), command.err
-        return json.loads(command.out)
+        ended = await self._ends(f"{words} --json")
+        assert ended.code in (HEALTHY, UNHEALTHY), ended
+        return json.loads(ended.out)
 
     async def sees(self, words: str, *expected: str) -> str:
         """Repeat a command until it prints all of these words."""
-        seen: list[str] = []
+        seen = ""
 
         async def printed() -> bool:
-            command = self.starts(*words.split())
-            await command.code()
-            seen.append(command.out + command.err)
-            return all(each in seen[-1] for each in expected)
+            nonlocal seen
+            ended = await self._ends(words)
+            seen = ended.out + ended.err
+            return all(each in seen for each in expected)
 
         await eventually(printed, f"{words}: {expected}")
-        return seen[-1]
+        return seen
 
     async def is_green(self) -> bool:
-        return await self.starts("status").code() == HEALTHY
+        return (await self._ends("status")).code == HEALTHY
+
+    def has_typed_all_of(self, page: str) -> None:
+        """Check that all commands of a page were typed."""
+        on_page = set(TYPED.findall((ROOT / "docs/runbooks" / page).read_text()))
+        assert on_page
+        assert on_page <= self.typed
+
+    async def _ends(self, words: str) -> Ended:
+        self.typed.add(words)
+        return await asyncio.to_thread(self._run, *words.split(), **self.environment)
 
 
 @pytest.fixture
-def incident(postroom: Commands, database_url: str) -> Incident:
+def incident(postroom: Commands, run_postroom: InProcess, database_url: str) -> Incident:
     url = make_url(database_url).set(drivername="postgresql+asyncpg")
     return Incident(
         postroom,
+        run_postroom,
         PAYMENTS_DATABASE_URL=url.render_as_string(hide_password=False),
         DATABASE_URL=database_url,
     )
@@ -94,7 +102,7 @@ async def save(engine: AsyncEngine, orders: range, payments: int) -> None:
 
 async def test_a_handler_s_dependency_breaks(engine: AsyncEngine, incident: Incident) -> None:
     await save(engine, range(7, 10), payments=3)
-    worker = incident.starts("worker", RELAY)
+    worker = incident.worker(RELAY)
 
     # 03:12 the alarm: status says what is wrong
     await incident.sees("status", "3 records failed", "3 keys")
@@ -121,19 +129,21 @@ async def test_a_handler_s_dependency_breaks(engine: AsyncEngine, incident: Inci
     for key in ("7", "8", "9"):
         assert [each for each in diary if each.startswith(key)] == [f"{key} {n}" for n in range(3)]
     assert await worker.stop() == 0
-    incident.is_told_by("dependency-down.md")
+    incident.has_typed_all_of("dependency-down.md")
 
 
-@pytest.mark.parametrize("problem", ["full", "gone"] if FULL else ["full"])
+@pytest.mark.extended
+@pytest.mark.requirement("E12")
+@pytest.mark.parametrize("problem", ["full", "gone"])
 async def test_a_consumer_s_queue_is_full_or_gone(
     engine: AsyncEngine, incident: Incident, broker: Broker, rabbitmq_url: str, problem: str
 ) -> None:
     exchange, queue = broker.exchange(broker.name("shop")), broker.name("invoices")
     if problem == "full":
         broker.queue(queue, "order.*", exchange=exchange, max_length=1, overflow="reject-publish")
-    await save(engine, range(7, 10), payments=3)
+    await save(engine, range(7, 10), payments=1)
     incident.environment |= {"RABBITMQ_URL": rabbitmq_url, "RABBITMQ_EXCHANGE": exchange}
-    worker = incident.starts("worker")
+    worker = incident.worker()
 
     # status names the route that waits, since when and why
     route = f"routing key `order.paid` of exchange `{exchange}`"
@@ -159,13 +169,14 @@ async def test_a_consumer_s_queue_is_full_or_gone(
     await eventually(incident.is_green)
     assert {(each.status, each.retry_count) for each in found} == {("published", 0)}
     assert await worker.stop() == 0
-    incident.is_told_by("queue-full.md")
+    incident.has_typed_all_of("queue-full.md")
 
 
+@pytest.mark.extended  # a worker is missing after 10 s
 async def test_a_worker_hangs(engine: AsyncEngine, incident: Incident) -> None:
     (incident.folder / payments_app.SILENT).touch()
     await save(engine, range(7, 10), payments=1)
-    hanging = incident.starts("worker", RELAY)
+    hanging = incident.worker(RELAY)
     # a handler that never returns: workers names its record, and how long it has taken
     await incident.sees("workers", "order.paid order/", "in flight for", "working")
     # a process that hangs as a whole
@@ -177,11 +188,11 @@ async def test_a_worker_hangs(engine: AsyncEngine, incident: Incident) -> None:
     hanging.tell(signal.SIGKILL)
     (incident.folder / payments_app.SILENT).unlink()
     (incident.folder / payments_app.UP).touch()
-    worker = incident.starts("worker", RELAY)
+    worker = incident.worker(RELAY)
     await until(engine, all_delivered)
     await incident.sees("workers", str(worker.process.pid), "idle")
     # for five minutes status still names the one that is gone, and nothing else
     problems = (await incident.reads("status"))["problems"]
     assert [each for each in problems if f":{hanging.process.pid}:" not in each] == []
     assert await worker.stop() == 0
-    incident.is_told_by("worker-hangs.md")
+    incident.has_typed_all_of("worker-hangs.md")

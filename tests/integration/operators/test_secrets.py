@@ -1,5 +1,6 @@
 """Secrets that no command, log line, error, answer or metric may show."""
 
+import asyncio
 import json
 import signal
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.cli.app import app
 from tests.support import secrets_app
-from tests.support.command import ROOT, Command, Commands, commands_in
+from tests.support.command import ROOT, Commands, commands_in
 from tests.support.in_process import InProcess
 from tests.support.listening import HOST
 from tests.support.postgres import SECRET
@@ -98,16 +99,16 @@ def environment(database_url: str, rabbitmq_url: str) -> dict[str, str]:
     }
 
 
-async def deliver(postroom: Commands, environment: dict[str, str]) -> None:
-    """Have a worker deliver what can be delivered."""
-    worker = postroom("worker", *WORDS["worker"], **environment)
-    assert await worker.code() == 1, worker.err
+def deliver(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
+    """Deliver what can be delivered."""
+    monkeypatch.setenv("SECRETS_DATABASE_URL", environment["SECRETS_DATABASE_URL"])
 
+    async def run() -> None:
+        relay = secrets_app.relay()
+        await relay.run_once()
+        await relay.engine.dispose()
 
-async def output(command: Command) -> str:
-    """Wait for the end of a command, and return what it wrote."""
-    assert await command.code() in (0, 1), command.err
-    return command.out + command.err
+    asyncio.run(run())
 
 
 def variants(name: str, database_url: str, filled: dict[str, str]) -> Iterator[list[str]]:
@@ -128,24 +129,24 @@ def variants(name: str, database_url: str, filled: dict[str, str]) -> Iterator[l
 
 
 @pytest.mark.parametrize("name", [each for each in ALL if each not in STAYS | SERVES])
-async def test_no_command_shows_a_secret(
+def test_no_command_shows_a_secret(
     name: str,
-    postroom: Commands,
+    run_postroom: InProcess,
     environment: dict[str, str],
     database_url: str,
     filled: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for variable, value in environment.items():
-        monkeypatch.setenv(variable, value)
-    relay = secrets_app.relay()
-    await relay.run_once()
-    await relay.engine.dispose()
+    deliver(monkeypatch, environment)
     for words in variants(name, database_url, filled):
-        written = await output(postroom(*words, **environment))
+        ended = run_postroom(*words, **environment)
+        assert ended.code in (0, 1), ended.err
+        written = ended.out + ended.err
+        assert [each for each in HIDDEN if each in written] == []
         assert (REDACTED in written) == (name in SHOWS), written
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", [each for each in ALL if each in STAYS])
 async def test_no_command_that_stays_shows_a_secret(
     name: str,
@@ -154,14 +155,14 @@ async def test_no_command_that_stays_shows_a_secret(
     database_url: str,
     filled: dict[str, str],
     engine: AsyncEngine,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     commands = [postroom(*words, **environment) for words in variants(name, database_url, filled)]
-
     keys = count(100, 3)
 
     async def all_show_it() -> bool:
         await save(engine, next(keys))  # what a command came too late for, it does not show
-        await deliver(postroom, environment)
+        await asyncio.to_thread(deliver, monkeypatch, environment)
         return all(REDACTED in each.out for each in commands)
 
     await eventually(all_show_it)
@@ -177,6 +178,7 @@ PAGES = (
 )
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("connection", ["relay", "url"])
 async def test_no_page_of_the_console_shows_a_secret(
     connection: str,
@@ -185,8 +187,9 @@ async def test_no_page_of_the_console_shows_a_secret(
     database_url: str,
     filled: dict[str, str],
     unused_tcp_port: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    await deliver(postroom, environment)
+    await asyncio.to_thread(deliver, monkeypatch, environment)
     token = "a-token-for-operators-only"
     broker = f"amqp://me:{secrets_app.PASSWORD}@127.0.0.1:1/shop"
     named = {"relay": ["--relay", RELAY], "url": ["--database", database_url, "--broker", broker]}
@@ -257,7 +260,7 @@ def test_no_error_shows_the_password_of_a_broker(
     assert secrets_app.PASSWORD not in ended.out + ended.err
 
 
-@pytest.mark.parametrize("style", ["text", "json"])
+@pytest.mark.parametrize("style", ["text", pytest.param("json", marks=pytest.mark.extended)])
 async def test_a_worker_shows_no_secret_in_logs_answers_metrics_and_rows(
     postroom: Commands,
     environment: dict[str, str],

@@ -102,86 +102,68 @@ def test_a_broker_may_have_several_hosts(
 def test_if_no_host_can_be_used_the_error_names_them_all(run_postroom: InProcess) -> None:
     url = f"amqp://ann:{quote(SECRET, safe='')}@127.0.0.1:1,127.0.0.1:2/shop"
     line = run_postroom("topology", "--apply", RABBITMQ_URL=url).error_line(BROKER)
-    assert "cannot reach RabbitMQ at 127.0.0.1:1/shop: " in line
-    assert "cannot reach RabbitMQ at 127.0.0.1:2/shop: " in line
-    assert quote(SECRET, safe="") not in line
-    assert SECRET not in line
+    assert {f"127.0.0.1:{port}/shop:" for port in (1, 2)} <= set(line.split())
 
 
 @pytest.mark.usefixtures("shop")
 def test_a_broker_that_a_flag_names_wins_over_the_relays(run_postroom: InProcess) -> None:
     command = run_postroom("topology", "shop:relay", "--broker", "amqp://mq.example/")
-    assert command.code == 0
-    assert lines(command.out)[0] == "Topology for RabbitMQ at mq.example:5672/"
+    assert lines(command.out)[0].endswith("mq.example:5672/")
 
 
-def test_without_a_topology_there_is_just_the_exchange(
-    run_postroom: InProcess, broker: Broker, rabbitmq_url: str, name: str
+@pytest.mark.parametrize("with_queue", [False, True])
+def test_an_exchange_and_a_queue_for_all_its_messages_need_no_code(
+    run_postroom: InProcess, broker: Broker, rabbitmq_url: str, name: str, with_queue: bool
 ) -> None:
-    words = ["--broker", rabbitmq_url, "--exchange", name]
+    words = ["--broker", rabbitmq_url, "--exchange", name, *(["--queue", name] * with_queue)]
     command = run_postroom("topology", "--apply", *words)
     assert command.code == 0, command.err
-    assert lines(command.out)[1:] == [f"exchange {name} (topic)"]
+    queue = [f"queue {name} (classic)", f"from {name} by #"]
+    assert lines(command.out)[1:] == [f"exchange {name} (topic)", *(queue * with_queue)]
     assert broker.exists(exchange=name)
-    default = run_postroom("topology")
-    assert default.code == 0
-    assert lines(default.out) == [
+    if with_queue:
+        broker.publish(name, "anything.at.all")
+        asyncio.run(eventually(lambda: broker.waiting(name) == 1))
+
+
+def test_without_any_option_the_default_exchange_is_printed(run_postroom: InProcess) -> None:
+    assert lines(run_postroom("topology").out) == [
         "Topology for RabbitMQ at localhost:5672/",
         "exchange messaging (topic)",
     ]
 
 
-def test_a_queue_takes_every_message_of_the_exchange(
-    run_postroom: InProcess, broker: Broker, rabbitmq_url: str, name: str
-) -> None:
-    words = ["--broker", rabbitmq_url, "--exchange", name, "--queue", name]
-    command = run_postroom("topology", "--apply", *words)
-    assert command.code == 0, command.err
-    assert lines(command.out)[1:] == [
-        f"exchange {name} (topic)",
-        f"queue {name} (classic)",
-        f"from {name} by #",
-    ]
-    broker.publish(name, "anything.at.all")
-    asyncio.run(eventually(lambda: broker.waiting(name) == 1))
-
-
 @pytest.mark.usefixtures("shop")
-def test_a_topology_of_code_gets_no_further_queue(run_postroom: InProcess) -> None:
-    line = run_postroom("topology", "shop:relay", "--queue", "more").error_line(USAGE)
-    assert line.endswith("--queue adds to --exchange. The queues of shop:relay are in its code.")
-
-
-@pytest.mark.usefixtures("shop")
-def test_what_the_broker_has_otherwise_is_an_error_and_stays(
+def test_what_differs_on_the_broker_is_an_error_and_stays(
     run_postroom: InProcess, broker: Broker, name: str
 ) -> None:
     broker.exchange(name, "fanout")
     broker.queue(name)
     line = run_postroom("topology", "shop:relay", "--apply").error_line(BROKER)
-    assert line.startswith("postroom topology: RabbitMQ at 127.0.0.1:5672/")
     assert f"exchange `{name}`" in line
     assert f"queue `{name}`" in line
-    assert line.endswith("Change the topology, or what is on the broker.")
     broker.exchange(name, "fanout")  # would fail if it were otherwise now
 
 
-def test_a_broker_that_cannot_be_used_is_an_error(
+def test_a_broker_that_refuses_the_login_is_an_error(
     run_postroom: InProcess, rabbitmq_url: str
 ) -> None:
     wrong = str(URL(rabbitmq_url).with_password(SECRET))
     line = run_postroom("topology", "--apply", RABBITMQ_URL=wrong).error_line(BROKER)
-    assert line.startswith("postroom topology: RabbitMQ refused the login of `guest`")
-    wrong = f"http://guest:{SECRET}@mq/"
-    line = run_postroom("topology", RABBITMQ_URL=wrong).error_line(USAGE)
-    assert "Its form is amqp://user:password@host:5672/vhost" in line
+    assert "refused the login of `guest`" in line
 
 
 @pytest.mark.usefixtures("shop")
-def test_what_has_no_topology_is_an_error(run_postroom: InProcess) -> None:
-    line = run_postroom("topology", "shop:other").error_line(USAGE)
-    says = "the publisher of shop:other has no topology. Give it one: topology=…"
-    assert line == f"postroom topology: {says}"
-    line = run_postroom("topology", "shop:TOPLOGY").error_line(USAGE)
-    says = "module shop has no 'TOPLOGY'. It has TOPOLOGY, relay, other."
-    assert line == f"postroom topology: {says}"
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("shop:relay", "--queue", "more"), "--queue adds to --exchange"),
+        (("shop:other",), "shop:other has no topology"),
+        (("shop:TOPLOGY",), "It has TOPOLOGY, relay, other."),
+        (("--broker", f"http://guest:{SECRET}@mq/"), "amqp://user:password@host"),
+    ],
+)
+def test_what_cannot_be_understood_is_one_line(
+    run_postroom: InProcess, words: tuple[str, ...], says: str
+) -> None:
+    assert says in run_postroom("topology", *words).error_line(USAGE)

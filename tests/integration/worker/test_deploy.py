@@ -30,7 +30,7 @@ from tests.support.deployment import DEPLOY, Dockerfile, compose, manifests, uni
 from tests.support.services import missing
 from tests.support.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.no_cover  # it runs the worker as others do
+pytestmark = [pytest.mark.extended, pytest.mark.no_cover]  # it runs the worker as others do
 
 BIN = Path(sys.executable).parent
 DOCKERFILE = Dockerfile.read()

@@ -3,8 +3,8 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,12 +13,14 @@ from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import UntypedEvent
+from postroom.cli import health
+from postroom.relay.health import Health, HealthStatus
 from tests.support.broker import Broker
-from tests.support.command import ROOT, Command, Commands
+from tests.support.command import Command, Commands
 from tests.support.listening import HOST, serving
 from tests.support.proxy import Proxy
 from tests.support.rows import all_delivered, save, until
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
 
@@ -57,9 +59,37 @@ async def answers(
             await asyncio.sleep(0.02)
 
 
-async def test_it_is_ready_when_the_exchange_is_there_and_says_why_while_it_is_not(
+async def test_a_worker_that_delivers_is_live_and_ready(
     postroom: Commands,
     engine: AsyncEngine,
+    database_url: str,
+    broker: Broker,
+    rabbitmq_url: str,
+    client: httpx.AsyncClient,
+    port: int,
+) -> None:
+    exchange = broker.exchange(broker.name("letters"))
+    broker.queue(broker.name("inbox"), "#", exchange=exchange)
+    words = ["--database", database_url, "--broker", rabbitmq_url, "--exchange", exchange]
+    worker = postroom("worker", *words, "--health-port", str(port))
+    assert await answers(client, worker, "/live", 200, "live") == {}
+    assert await answers(client, worker, "/ready", 200, "ok") == {}
+    assert (await client.get("/ready?probe=1")).status_code == 200
+    head = await client.head("/live")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == "application/json"
+    assert head.headers["server"] == "postroom"  # and no version
+    unknown = await client.get("/nowhere")
+    assert unknown.status_code == 404
+    assert unknown.json() == {"error": "ask for /live or /ready or /metrics"}
+    await save(engine, LETTER)
+    await until(engine, all_delivered)
+    assert await worker.stop() == 0
+    assert "GET" not in worker.err  # nobody wants to read of every probe
+
+
+async def test_a_worker_without_its_exchange_is_live_but_not_ready_and_says_why(
+    postroom: Commands,
     database_url: str,
     broker: Broker,
     rabbitmq_url: str,
@@ -71,55 +101,26 @@ async def test_it_is_ready_when_the_exchange_is_there_and_says_why_while_it_is_n
     worker = postroom("worker", *words, "--wait", "--health-port", str(port))
     brief = await answers(client, worker, "/ready", 503, "degraded")
     assert brief.keys() == {"seconds"}  # no host, no user
-    refused = await answers(client, worker, "/ready?verbose", 503, "degraded")
-    assert f"exchange `{exchange}` does not exist" in refused["reason"]
-    assert refused["seconds"] >= 0
+    details = await answers(client, worker, "/ready?verbose", 503, "degraded")
+    assert f"exchange `{exchange}` does not exist" in details["reason"]
     assert await answers(client, worker, "/live", 200, "live") == {}
-
-    broker.exchange(exchange)
-    broker.queue(broker.name("inbox"), "#", exchange=exchange)
-    assert await answers(client, worker, "/ready", 200, "ok") == {}
-    assert (await client.get("/ready?probe=1")).status_code == 200
-    head = await client.head("/live")
-    assert (head.status_code, head.content) == (200, b"")
-    assert head.headers["content-type"] == "application/json"
-    assert head.headers["server"] == "postroom"  # and no version
-    unknown = await client.get("/nowhere")
-    assert unknown.status_code == 404
-    assert unknown.json() == {"error": "ask for /live or /ready or /metrics"}
-
-    await save(engine, LETTER)
-    await until(engine, all_delivered)
     assert await worker.stop() == 0
-    assert "GET" not in worker.err  # nobody wants to read of every probe
 
 
-async def test_an_event_loop_that_stands_still_is_told_of(
-    postroom: Commands,
-    engine: AsyncEngine,
-    database_url: str,
-    client: httpx.AsyncClient,
-    port: int,
-    tmp_path: Path,
+async def test_an_event_loop_that_stands_still_is_neither_live_nor_ready(
+    port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await save(engine, LETTER)
-    url = make_url(database_url).set(drivername="postgresql+asyncpg")
-    worker = postroom(
-        "worker",
-        "tests.support.gated_app:relay",
-        POSTROOM_HEALTH_PORT=str(port),
-        POSTROOM_HEALTH_HOST=HOST,
-        PYTHONPATH=str(ROOT),
-        SHOP_DATABASE=url.render_as_string(hide_password=False),
-        SHOP_GATE="blocking",
-    )
-    await eventually((tmp_path / "started").exists)
-    live, ready = await asyncio.gather(client.get("/live"), client.get("/ready"))
-    assert (live.status_code, live.json()) == (503, {"status": "stuck"})
-    assert (ready.status_code, ready.json()) == (503, {"status": "stuck"})
-    (tmp_path / "gate").touch()
-    await answers(client, worker, "/live", 200, "live")
-    assert await worker.stop() == 0
+    monkeypatch.setattr(health, "ANSWER_WITHIN", 0.1)
+    fine = Health(status=HealthStatus.OK)
+    async with health.health_server(HOST, port, lambda: fine, health.ROUTES):
+        with ThreadPoolExecutor() as others:
+            asked = [
+                others.submit(httpx.get, f"http://{HOST}:{port}{path}", trust_env=False)
+                for path in ("/live", "/ready")
+            ]
+            found = [each.result(PATIENCE) for each in asked]  # the event loop waits, too
+    for answer in found:
+        assert (answer.status_code, answer.json()) == (503, {"status": "stuck"})
 
 
 async def test_a_port_that_is_taken_is_an_error(

@@ -135,6 +135,7 @@ async def test_an_application_without_a_relay_sees_the_outbox(
     assert scraped.value("postroom_ready_records") is None
 
 
+@pytest.mark.extended
 @pytest.mark.requirement("E8")
 async def test_promtool_accepts_the_metrics(database: AsyncEngine, scraped: Scraped) -> None:
     publisher = RecordingPublisher()

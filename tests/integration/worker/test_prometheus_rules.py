@@ -30,11 +30,13 @@ VARIABLES = [
 ]
 
 
+@pytest.mark.extended
 @pytest.mark.requirement("E8")
 def test_promtool_accepts_the_alerts() -> None:
     assert f"{len(RULES)} rules found" in promtool("check", "rules", str(ALERTS))
 
 
+@pytest.mark.extended
 @pytest.mark.requirement("E8")
 def test_each_alert_fires_when_it_should_and_not_before() -> None:
     tests = ALERTS.with_name("alerts_test.yml")
@@ -88,6 +90,7 @@ def test_every_metric_is_on_the_dashboard_and_in_the_docs() -> None:
         assert name in documented or f"{name}_total" in documented, (name, it.kind)
 
 
+@pytest.mark.extended
 def test_prometheus_can_parse_every_query_of_the_dashboard() -> None:
     rules = [
         {"record": f"q{number}", "expr": query.replace("$__rate_interval", "1m")}

@@ -75,6 +75,7 @@ async def metrics(worker: Command, target: str, wanted: str) -> str:
     return page
 
 
+@pytest.mark.extended
 @pytest.mark.requirement("E8")
 async def test_prometheus_scrapes_a_worker_and_evaluates_the_alerts(
     postroom: Commands,
@@ -122,7 +123,11 @@ async def test_prometheus_scrapes_a_worker_and_evaluates_the_alerts(
     assert await worker.stop() == 0
 
 
-@pytest.mark.parametrize("rest", [PLAIN, REGISTERED], ids=["plain", "registered by the module"])
+@pytest.mark.parametrize(
+    "rest",
+    [pytest.param(PLAIN, marks=pytest.mark.extended), REGISTERED],
+    ids=["plain", "registered by the module"],
+)
 async def test_the_metrics_of_handlers_are_exported_beside_those_of_the_relay_once(
     rest: str, postroom: Commands, engine: AsyncEngine, postgres_url: str, target: str
 ) -> None:

@@ -68,7 +68,7 @@ class PageParts(HTMLParser):
     def check(self) -> None:
         """Fail if anything in it is code, or leads to another site."""
         for tag, attributes in self.elements:
-            assert tag not in ("style", "iframe", "object", "embed", "base", "b-hostile"), tag
+            assert tag not in ("style", "iframe", "object", "embed", "base", "b-evil"), tag
             for name, value in attributes.items():
                 assert not name.startswith("on"), (tag, name)
                 assert name not in ("style", "srcdoc"), (tag, name)

@@ -13,26 +13,30 @@ from postroom.events.registry import EventRegistry
 from postroom.identity import uuid7
 from postroom.record import PARTITIONS, key_hash
 
-TURNED = "\u202e"
+RIGHT_TO_LEFT = "\u202e"
 """Has the text after it written from right to left."""
 
 
-def hostile(field: str) -> str:
+def markup(field: str) -> str:
     """Return markup that names the field it is in, for content, attributes and scripts."""
-    return f"{field}\"'><script>{field}()</script><b-hostile onclick={field}()>&amp;{{{{7*7}}}}"
+    return f"{field}\"'><script>{field}()</script><b-evil onclick={field}()>&amp;{{{{7*7}}}}"
 
 
-PAYLOAD_KEY, PAYLOAD, HEADER = hostile("payload_key"), hostile("payload"), hostile("header")
-EVENT_TYPE, ERROR = hostile("event_type"), hostile("error")
-KEY_TYPE, KEY_ID = hostile("key_type"), hostile("key_id") + "/" + TURNED
-SHORT_WORKER = f"{hostile('host')}:{hostile('pid')}"
+PAYLOAD_KEY, PAYLOAD, HEADER = markup("payload_key"), markup("payload"), markup("header")
+EVENT_TYPE, ERROR = markup("event_type"), markup("error")
+KEY_TYPE, KEY_ID = markup("key_type"), markup("key_id") + "/" + RIGHT_TO_LEFT
+SHORT_WORKER = f"{markup('host')}:{markup('pid')}"
 WORKER = f"{SHORT_WORKER}:x"
-OPERATOR, HOST, REASON = hostile("operator"), hostile("machine"), hostile("reason")
-ACTION, TARGET, DETAIL = "<b-hostile>action", hostile("target"), hostile("detail")
-OUTAGE, ROUTE, ROUTE_REASON = hostile("outage"), hostile("route"), hostile("route_reason")
-PUBLISHER, VERSION = hostile("publisher"), hostile("version")
-FLYING_TYPE, FLYING_KEY, FLYING_ID = hostile("flying"), hostile("flying_key"), hostile("flying_id")
-ATTEMPT, VERDICT = hostile("attempt"), "retry"
+OPERATOR, HOST, REASON = markup("operator"), markup("machine"), markup("reason")
+ACTION, TARGET, DETAIL = "<b-evil>action", markup("target"), markup("detail")
+OUTAGE, ROUTE, ROUTE_REASON = markup("outage"), markup("route"), markup("route_reason")
+PUBLISHER, VERSION = markup("publisher"), markup("version")
+IN_FLIGHT_TYPE, IN_FLIGHT_KEY, IN_FLIGHT_ID = (
+    markup("flying"),
+    markup("flying_key"),
+    markup("flying_id"),
+)
+ATTEMPT, VERDICT = markup("attempt"), "retry"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SECRETS = {"password": "hidden-word-1", "email": "hidden@example.com", "card": "hidden-4111"}
 """Of the payload of each record; `email` and `card` are redacted by the outbox."""
@@ -55,7 +59,7 @@ async def outbox_file(path: Path) -> tuple[Outbox, AsyncEngine]:
 
 
 async def fill(outbox: Outbox, engine: AsyncEngine) -> UUID:
-    """Write hostile rows into every table. Position 1 has failed, and blocks 2; return its id."""
+    """Write markup into every table. Position 1 has failed, and blocks 2; return its id."""
     tables, first = outbox.tables, record(1, status="failed", ready=False)
     records = [first, record(2, ready=False), record(3, status="published", published_at=NOW)]
     change = {"operator": OPERATOR, "host": HOST, "action": ACTION, "target": TARGET}
@@ -82,7 +86,7 @@ async def fill(outbox: Outbox, engine: AsyncEngine) -> UUID:
 
 
 def record(position: int, **values: Any) -> dict[str, Any]:
-    """Return the row of a hostile record."""
+    """Return the row of a record full of markup."""
     return {
         "position": position,
         "id": uuid7(),
@@ -90,7 +94,7 @@ def record(position: int, **values: Any) -> dict[str, Any]:
         "aggregate_type": KEY_TYPE,
         "aggregate_id": KEY_ID,
         "partition": key_hash(KEY_TYPE, KEY_ID) % PARTITIONS,
-        "payload": {PAYLOAD_KEY: PAYLOAD, "turned": TURNED, **SECRETS},
+        "payload": {PAYLOAD_KEY: PAYLOAD, "turned": RIGHT_TO_LEFT, **SECRETS},
         "headers": {"from": HEADER, "traceparent": f"00-{TRACE}-b7ad6b7169203331-01"},
         "occurred_at": NOW,
         "error_message": ERROR,
@@ -100,13 +104,14 @@ def record(position: int, **values: Any) -> dict[str, Any]:
 
 def _worker() -> dict[str, Any]:
     outage = {"reason": OUTAGE, "seconds": 5}
+    oldest = {"event_type": IN_FLIGHT_TYPE, "key": IN_FLIGHT_KEY, "id": IN_FLIGHT_ID, "seconds": 9}
     report = {
         "version": VERSION,
         "publisher": PUBLISHER,
         "publisher_outage": outage,
         "database_outage": outage,
         "waiting_routes": [{"route": ROUTE, "reason": ROUTE_REASON, "records": 1}],
-        "oldest": {"id": FLYING_ID, "event_type": FLYING_TYPE, "key": FLYING_KEY, "seconds": 9},
+        "oldest": oldest,
         "in_flight": 1,
         "listener": "down",
     }

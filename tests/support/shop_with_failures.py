@@ -1,4 +1,4 @@
-"""An outbox in trouble, and the commands that look at it."""
+"""An outbox in which three records have failed, and the commands that look at it."""
 
 import json
 from collections.abc import Sequence
@@ -21,12 +21,17 @@ from tests.support.shop import outbox
 
 CANARY = "canary-4111-1111"
 DECLINED = "PaymentDeclined: card expired"
+MARKUP = "<img src=x onerror=alert(1)>"
 
 
-class Till:
-    """Refuses what was paid for order/7, and every mail; the rest is delivered."""
+class DecliningPublisher:
+    """Refuses what was paid for order/7, and every mail, for as long as it `declines`."""
 
-    max_batch = max_in_flight = 10
+    max_batch = max_in_flight = 100
+
+    def __init__(self) -> None:
+        self.declines = True
+        self.delivered: list[ClaimedRecord] = []
 
     async def open(self) -> None:
         pass
@@ -38,35 +43,41 @@ class Till:
         return [self._answer(each) for each in records]
 
     def _answer(self, record: ClaimedRecord) -> Outcome:
-        if record.event_type == "order.paid" and record.aggregate_id == "7":
+        if self.declines and record.event_type == "order.paid" and record.aggregate_id == "7":
             return Refused(DECLINED)
-        if record.event_type == "mail.sent":
+        if self.declines and record.event_type == "mail.sent":
             return Refused(f"mailbox {record.payload['to']} is full", permanent=True)
+        self.delivered.append(record)
         return Delivered()
 
 
-def order(number: int, name: str) -> UntypedEvent:
+def order(number: int, name: str, **payload: Any) -> UntypedEvent:
     return UntypedEvent(
         event_type=f"order.{name}",
         aggregate_type="order",
         aggregate_id=number,
-        payload={"total": 99, "password": CANARY},
+        payload={"total": 99, "password": CANARY, **payload},
     )
+
+
+def mail(to: int) -> UntypedEvent:
+    return UntypedEvent(event_type="mail.sent", payload={"to": to})
 
 
 EVENTS = (
     order(7, "placed"),
     order(7, "paid"),
     *(order(7, "shipped") for _ in range(3)),
-    order(8, "placed"),
+    order(8, "placed", note=MARKUP),
     order(8, "paid"),
-    *(UntypedEvent(event_type="mail.sent", payload={"to": n}) for n in (17, 23)),
+    *(mail(to) for to in (17, 23)),
 )
 """Position 1 and on. 2, 8 and 9 fail, 3 to 5 wait behind 2, the rest is delivered."""
+FAILED = (2, 8, 9)
 
 
 class Shop:
-    """An outbox with troubles, and the commands that look at it."""
+    """An outbox in which records have failed, and the commands that look at it."""
 
     def __init__(self, url: str, run: InProcess) -> None:
         self.url = url
@@ -90,10 +101,12 @@ class Shop:
         return json.loads(ended.out)
 
 
-async def in_trouble(url: str) -> None:
+async def save_with_failures(url: str) -> None:
     engine = engine_of(url)
     await save(engine, *EVENTS)
-    relay = OutboxRelay(outbox, engine, Till(), retry=RetrySchedule.seconds(0, forever=True))
+    relay = OutboxRelay(
+        outbox, engine, DecliningPublisher(), retry=RetrySchedule.seconds(0, forever=True)
+    )
     await relay.run_once()
     await engine.dispose()
 

@@ -1,7 +1,7 @@
-"""An outbox in trouble on PostgreSQL, a worker that delivers from it, and its console."""
+"""An outbox with failed records on PostgreSQL, a relay that runs, and its console."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,13 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from starlette.types import ASGIApp
 
 from postroom import (
-    ClaimedRecord,
-    Delivered,
     Key,
     Outbox,
     OutboxRelay,
-    Outcome,
-    Refused,
     RetrySchedule,
     UntypedEvent,
 )
@@ -28,64 +24,10 @@ from postroom.console import console
 from postroom.inspection import Inspector, RecordState
 from tests.support.dropping import drop_tables
 from tests.support.serving import serving_app
+from tests.support.shop_with_failures import EVENTS, FAILED, DecliningPublisher
 from tests.support.waiting import eventually
 
-CANARY = "canary-4111-1111"
-DECLINED = "PaymentDeclined: card expired"
-HOSTILE = "<img src=x onerror=alert(1)>"
 NUMBERS = count(1)
-
-
-class Till:
-    """Refuses what was paid for order/7, and every mail, for as long as it `declines`."""
-
-    max_batch = max_in_flight = 100
-
-    def __init__(self) -> None:
-        self.declines = True
-        self.delivered: list[ClaimedRecord] = []
-
-    async def open(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
-        return [self._answer(each) for each in records]
-
-    def _answer(self, record: ClaimedRecord) -> Outcome:
-        if self.declines and record.event_type == "order.paid" and record.aggregate_id == "7":
-            return Refused(DECLINED)
-        if self.declines and record.event_type == "mail.sent":
-            return Refused(f"mailbox {record.payload['to']} is full", permanent=True)
-        self.delivered.append(record)
-        return Delivered()
-
-
-def order(number: int | str, name: str, **payload: Any) -> UntypedEvent:
-    return UntypedEvent(
-        event_type=f"order.{name}",
-        aggregate_type="order",
-        aggregate_id=str(number),
-        payload={"total": 99, "password": CANARY, **payload},
-    )
-
-
-def mail(to: int) -> UntypedEvent:
-    return UntypedEvent(event_type="mail.sent", payload={"to": to})
-
-
-EVENTS = (
-    order(7, "placed"),
-    order(7, "paid"),
-    *(order(7, "shipped") for _ in range(3)),
-    order(8, "placed", note=HOSTILE),
-    order(8, "paid"),
-    *(mail(to) for to in (17, 23)),
-)
-"""Position 1 and on. 2, 8 and 9 fail, 3 to 5 wait behind 2, the rest is delivered."""
-FAILED = (2, 8, 9)
 
 
 @dataclass
@@ -95,7 +37,7 @@ class Shop:
     outbox: Outbox
     engine: AsyncEngine
     relay: OutboxRelay
-    till: Till
+    publisher: DecliningPublisher
     address: str = ""
 
     @property
@@ -132,11 +74,11 @@ class Shop:
 
 @asynccontextmanager
 async def opened(url: str, around: Any = None, **options: Any) -> AsyncIterator[Shop]:
-    """Make an outbox with troubles, a relay that runs, and serve its console.
+    """Make an outbox with failed records, run a relay, and serve the console.
 
     `around` takes the console and returns the application that it is mounted in.
     """
-    metadata, till = MetaData(), Till()
+    metadata, publisher = MetaData(), DecliningPublisher()
     table = f"console_{next(NUMBERS)}_{uuid4().hex[:6]}"
     outbox = Outbox(metadata, table=table, max_retries=2)
     engine = create_async_engine(url)
@@ -145,11 +87,11 @@ async def opened(url: str, around: Any = None, **options: Any) -> AsyncIterator[
     relay = OutboxRelay(
         outbox,
         engine,
-        till,
+        publisher,
         retry=RetrySchedule.seconds(0),
         poll_interval=timedelta(milliseconds=200),
     )
-    shop = Shop(outbox, engine, relay, till)
+    shop = Shop(outbox, engine, relay, publisher)
     await shop.save(*EVENTS)
     running = asyncio.create_task(relay.run())
     made: ASGIApp = console(outbox, engine, relay=relay, **options)
