@@ -5,12 +5,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import make_url
 
-from tests.examples.applications import own_database, start
+from tests.examples.applications import own_database, proxied, start
 from tests.support.command import Commands
-from tests.support.listening import HOST
-from tests.support.proxy import How, proxy_to
+from tests.support.proxy import How
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.extended
@@ -30,11 +28,9 @@ async def test_it_lives_says_so_and_works_again_when_its_database_is_back(
     application: str, path: str, body: dict[str, Any], commands: Commands
 ) -> None:
     with own_database(application) as database_url:
-        url = make_url(database_url)
-        async with proxy_to(url.port or 5432) as proxy:
+        async with proxied(database_url) as (proxy, url):
             proxy.go_away(How.RST)
-            away = url.set(host=HOST, port=proxy.port).render_as_string(hide_password=False)
-            server = await asyncio.to_thread(start, commands, application, away)
+            server = await asyncio.to_thread(start, commands, application, url)
             async with server.client() as client:
 
                 async def post() -> int:
