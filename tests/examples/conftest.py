@@ -3,6 +3,7 @@
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -24,11 +25,18 @@ def commands(tmp_path: Path) -> Iterator[Commands]:
         yield commands
 
 
-@pytest.fixture
-def rabbitmq_url() -> Iterator[str]:
-    """A vhost for one test, as the names in it are those that an application declares."""
+@contextmanager
+def own_vhost() -> Iterator[str]:
+    """Create a vhost, as the names in it are those that an application declares."""
     name = f"postroom_test_example_{uuid4().hex[:12]}"
     with temporary_vhost(service_url("POSTROOM_TEST_RABBITMQ_URL"), name) as url:
+        yield url
+
+
+@pytest.fixture
+def rabbitmq_url() -> Iterator[str]:
+    """A vhost for one test."""
+    with own_vhost() as url:
         yield url
 
 
