@@ -40,3 +40,16 @@ def test_what_is_wrong_is_named_and_not_repeated(wrong: dict[str, Any], told: st
         Settings(**wrong)
     assert told in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+def test_the_process_ends_with_a_line_for_each_variable_that_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://app:hunter2@db/accounts")
+    monkeypatch.setenv("OUTBOX_LEASE", "0")
+    with pytest.raises(SystemExit) as ended:
+        Settings.load()
+    first, *lines = str(ended.value).splitlines()
+    assert first == "accounts cannot start:"
+    assert [line.strip().partition(":")[0] for line in lines] == ["DATABASE_URL", "OUTBOX_LEASE"]
+    assert "hunter2" not in str(ended.value)

@@ -9,6 +9,7 @@ from postroom import Event
 from accounts.account.application.sign_up import SignUp, SignUpHandler
 from accounts.account.domain.account import Account
 from accounts.account.domain.errors import EmailTakenError
+from accounts.account.domain.events import AccountCreated
 from accounts.account.domain.password import Password
 
 COMMAND = SignUp(email="Ann@Example.com", password=Password("correct horse battery"))
@@ -54,6 +55,15 @@ async def test_the_account_has_the_hash_and_not_the_password() -> None:
     await world.handler().handle(COMMAND)
     [account] = world.accounts.added
     assert account.password_hash == "hash of correct horse battery"
+
+
+async def test_the_event_is_dispatched_before_the_commit() -> None:
+    world = FakeWorld()
+    account = await world.handler().handle(COMMAND)
+    event, commit = world.steps
+    assert isinstance(event, AccountCreated)
+    assert (event.account_id, commit) == (account.account_id, "commit")
+    assert account.domain_events == ()
 
 
 async def test_an_address_that_is_taken_leaves_no_event_and_no_commit() -> None:

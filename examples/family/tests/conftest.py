@@ -123,6 +123,13 @@ async def engine(settings: Settings) -> AsyncIterator[AsyncEngine]:
     await engine.dispose()
 
 
+async def token_of(engine: AsyncEngine, invitation: str) -> str:
+    """Read the token that was mailed."""
+    token = "SELECT payload #>> '{token,value}' FROM auth.outbox_events WHERE aggregate_id = :id"
+    async with engine.connect() as connection:
+        return str(await connection.scalar(text(token), {"id": invitation}))
+
+
 @pytest.fixture
 def publisher() -> RecordingPublisher:
     """What was delivered, in place of RabbitMQ."""

@@ -32,3 +32,8 @@ def test_the_inner_layers_know_no_outer_one(layer: str, known: tuple[str, ...]) 
     for path in FAMILY.joinpath(layer).glob("*.py"):
         ours = [name for name in imported(path) if name.startswith("family")]
         assert all(name.startswith(known) for name in ours), path
+
+
+def test_neither_handlers_nor_repositories_know_of_the_outbox() -> None:
+    for path in (*FAMILY.glob("application/*.py"), FAMILY / "infrastructure/repositories.py"):
+        assert "outbox" not in path.read_text().lower(), path

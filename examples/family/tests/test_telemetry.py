@@ -12,8 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from aio_pika.abc import AbstractChannel
-from conftest import PATIENCE, PROJECT, eventually, serving
-from sqlalchemy import text
+from conftest import PATIENCE, PROJECT, eventually, serving, token_of
 from sqlalchemy.ext.asyncio import AsyncEngine
 from users import Someone
 
@@ -108,12 +107,6 @@ def test_without_the_extra_it_says_what_to_install(
     settings.metrics_enabled = True
     with pytest.raises(SystemExit, match=r"need the extra `telemetry`: pip install"):
         create_app(settings)
-
-
-async def token_of(engine: AsyncEngine, invitation: str) -> str:
-    token = "SELECT payload #>> '{token,value}' FROM auth.outbox_events WHERE aggregate_id = :id"
-    async with engine.connect() as connection:
-        return str(await connection.scalar(text(token), {"id": invitation}))
 
 
 def spans(written: str) -> list[dict[str, Any]]:

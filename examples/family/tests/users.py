@@ -14,10 +14,10 @@ mutation ($name: String!) {
   }
 }"""
 INVITE = """
-mutation ($family: UUID!, $email: String!) {
-  answer: inviteFamilyMemberByEmail(input: {familyId: $family, email: $email, role: MEMBER}) {
+mutation ($family: UUID!, $email: String!, $role: Role!) {
+  answer: inviteFamilyMemberByEmail(input: {familyId: $family, email: $email, role: $role}) {
     __typename
-    ... on InviteFamilyMemberByEmailPayload { invitation { id status } }
+    ... on InviteFamilyMemberByEmailPayload { invitation { id email role status } }
     ... on Error { message }
   }
 }"""
@@ -31,6 +31,18 @@ mutation ($invitation: UUID!) {
 ACCEPT = """
 mutation ($token: String!) {
   answer: acceptFamilyMemberInvitation(token: $token) { __typename ... on Error { message } }
+}"""
+LOOK = """
+query ($family: UUID!) {
+  answer: family(id: $family) {
+    __typename
+    ... on Family {
+      name
+      members { userId email role }
+      invitations { id email role status }
+    }
+    ... on Error { message }
+  }
 }"""
 
 Answer = dict[str, Any]
@@ -46,7 +58,8 @@ class Someone:
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
-        self.headers = {"X-User-Id": str(uuid4()), "X-User-Email": address()}
+        self.id, self.email = str(uuid4()), address()
+        self.headers = {"X-User-Id": self.id, "X-User-Email": self.email}
 
     async def post(self, document: str, **variables: Any) -> httpx.Response:
         body = {"query": document, "variables": variables}
@@ -63,8 +76,8 @@ class Someone:
     async def create_family(self) -> str:
         return str((await self.ask(CREATE, name="Smith"))["familyId"])
 
-    async def invite(self, family: str, email: str | None = None) -> Answer:
-        return await self.ask(INVITE, family=family, email=email or address())
+    async def invite(self, family: str, email: str | None = None, role: str = "MEMBER") -> Answer:
+        return await self.ask(INVITE, family=family, email=email or address(), role=role)
 
     async def invited(self, family: str) -> str:
         """Invite a new address, and give the invitation's id."""
@@ -75,3 +88,6 @@ class Someone:
 
     async def accept(self, token: str) -> Answer:
         return await self.ask(ACCEPT, token=token)
+
+    async def look(self, family: str) -> Answer:
+        return await self.ask(LOOK, family=family)

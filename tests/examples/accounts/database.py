@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from tests.support.beside import Beside
 
@@ -17,35 +16,21 @@ WAITING = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What the outbox says of one event."""
-
-    status: str
-    retry_count: int
-    text: str
-
-
 class Database(Beside):
     """The application's, seen from beside it."""
 
-    def count(self, table: str, column: str, value: object) -> int:
-        """Count the rows of a table with this value."""
-        [[found]] = self.rows(f"SELECT count(*) FROM {table} WHERE {column}::text = %s", str(value))
-        return int(found)
+    def accounts(self, table: str = "accounts") -> list[str]:
+        """Give the ids of all accounts, or those that another table has, sorted."""
+        column = "aggregate_id" if table == "outbox" else "account_id"
+        return [each for [each] in self.rows(f"SELECT {column}::text FROM {table} ORDER BY 1")]
 
-    def profiles(self, account_id: object) -> int:
-        """Count the profiles of an account."""
-        return self.count("profiles", "account_id", account_id)
+    def records(self) -> list[tuple[str, int]]:
+        """Give the status of each record, and its count of failures."""
+        query = "SELECT status, retry_count FROM outbox ORDER BY position"
+        return [(status, count) for status, count in self.rows(query)]
 
-    def record(self, account_id: object) -> Record:
-        """Give the one record of an account."""
-        query = "SELECT status, retry_count, outbox::text FROM outbox WHERE aggregate_id = %s"
-        [row] = self.rows(query, str(account_id))
-        return Record(*row)
-
-    def is_delivered(self, account_id: object) -> bool:
-        return self.record(account_id).status == "published"
+    def all_is_delivered(self) -> bool:
+        return {status for status, _ in self.records()} == {"published"}
 
     @contextmanager
     def holding_up(self, what: str, table: str) -> Iterator[None]:
@@ -68,10 +53,3 @@ class Database(Beside):
     def end_what_waits(self) -> None:
         """End the connections that are held up: that of a dead process may yet go on."""
         self.rows(f"SELECT pg_terminate_backend(pid) FROM ({WAITING}) AS waiting")
-
-    def cut_connections(self) -> None:
-        """End every connection but this one."""
-        self.rows(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )

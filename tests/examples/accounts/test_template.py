@@ -3,10 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from accounts.settings import Settings
 from tests.support.command import ROOT
+
+pytestmark = pytest.mark.extended
 
 PROJECT = ROOT / "examples/accounts"
 COMPOSE = yaml.safe_load((PROJECT / "compose.yaml").read_text())

@@ -5,13 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
-
 from tests.support.beside import Beside
 
 HELD_UP = """
     SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
-    WHERE relation = %s::regclass AND NOT granted AND query LIKE %s
+    WHERE relation = %s::regclass AND NOT granted
 """
 
 
@@ -29,21 +27,30 @@ class Record:
 class Database(Beside):
     """The application's, seen from beside it."""
 
-    def records(self, aggregate_id: str) -> list[Record]:
+    def records(self, message_id: str) -> list[Record]:
         """Give the records of one message, in their order."""
         query = (
             "SELECT event_type, status, retry_count, error_message, payload FROM outbox_events"
             " WHERE aggregate_id = %s ORDER BY position"
         )
-        return [Record(*row) for row in self.rows(query, aggregate_id)]
+        return [Record(*row) for row in self.rows(query, message_id)]
 
-    def events(self, aggregate_id: str) -> list[str]:
+    def events(self, message_id: str) -> list[str]:
         """Give what was told of one message, in its order, without the type of the aggregate."""
-        return [each.event_type.partition(".")[2] for each in self.records(aggregate_id)]
+        return [each.event_type.partition(".")[2] for each in self.records(message_id)]
 
-    def is_published(self, aggregate_id: str) -> bool:
+    def is_published(self, message_id: str) -> bool:
         """Tell whether all that was told of one message is delivered."""
-        return {each.status for each in self.records(aggregate_id)} == {"published"}
+        return {each.status for each in self.records(message_id)} == {"published"}
+
+    def deliveries(self, message_id: str) -> list[str]:
+        """Give who was sent a message, once for each time."""
+        query = "SELECT recipient FROM deliveries WHERE message_id = %s ORDER BY recipient"
+        return [recipient for [recipient] in self.rows(query, message_id)]
+
+    def is_completed(self, message_id: str) -> bool:
+        query = "SELECT status FROM group_messages WHERE id = %s"
+        return self.rows(query, message_id) == [("completed",)]
 
     def left_behind(self, account_id: str) -> tuple[int, int]:
         """Count the group messages of an account, and the records of all that it did."""
@@ -59,18 +66,6 @@ class Database(Beside):
             other.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE".encode())
             yield
 
-    def held_up(self, table: str, statement: str = "") -> list[int]:
-        """Give the connections that wait for a table, with a statement that begins like this."""
-        return [pid for [pid] in self.rows(HELD_UP, table, f"{statement}%")]
-
-    def terminate(self, *pids: int) -> None:
-        """End the connections of others, as an administrator would."""
-        for pid in pids:
-            self.rows("SELECT pg_terminate_backend(%s)", pid)
-
-    @contextmanager
-    def listening(self, channel: str) -> Iterator[psycopg.Connection]:
-        """Hear what is told on a channel from now on."""
-        with self.connect() as other:
-            other.execute(f"LISTEN {channel}".encode())
-            yield other
+    def held_up(self, table: str) -> int:
+        """Count those who wait for a table."""
+        return len(self.rows(HELD_UP, table))

@@ -5,11 +5,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from tests.examples.messaging.conftest import FACTORY, account_at, start_worker
-from tests.examples.messaging.test_worker import empty_vhost_url as empty_vhost_url
 from tests.support.command import Command, Commands
 from tests.support.server import serve
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.extended
 
 TRACED = {"TRACING_ENABLED": "true", "OTEL_TRACES_EXPORTER": "console"}
 OF_API = {"PATCH /group-messages/{message_id}", "create group_message.queued"}
@@ -31,12 +34,10 @@ def names(command: Command, trace_id: str) -> set[str]:
 
 
 async def test_a_request_its_delivery_and_its_processing_are_one_trace(
-    commands: Commands, own_database_url: str, empty_vhost_url: str
+    commands: Commands, database_url: str, rabbitmq_url: str
 ) -> None:
-    urls = {"DATABASE_URL": own_database_url, "RABBITMQ_URL": empty_vhost_url, **TRACED}
-    worker = start_worker(
-        commands, own_database_url, empty_vhost_url, PYTHONUNBUFFERED="1", **TRACED
-    )
+    urls = {"DATABASE_URL": database_url, "RABBITMQ_URL": rabbitmq_url, **TRACED}
+    worker = start_worker(commands, database_url, rabbitmq_url, PYTHONUNBUFFERED="1", **TRACED)
     await worker.says("delivers from table")
     consumer = commands.python("-m", "messaging.consumer", **urls)
     server = serve(commands, FACTORY, METRICS_ENABLED="true", **urls)
