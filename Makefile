@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-rest test-all test-orders test-versions chaos lint check format requirements services bench bench-quick bench-peers compare bench-telemetry bench-operators bench-console capture drain screenshots docs docs-serve release-check clean
+.PHONY: help demo test test-rest test-all test-orders test-versions chaos lint check format requirements services bench bench-quick bench-peers compare bench-telemetry bench-operators bench-console capture drain screenshots docs docs-reference docs-serve release-check clean
 
 BIN := .venv/bin
 BASE := .venv/.base-installed
@@ -65,12 +65,13 @@ LONG := tests/chaos tests/benchmarks/test_console.py $(addprefix tests/conforman
 chaos: $(DEV) services  ## Kill, freeze and cut off relays for some minutes; the tests have a short version
 	@POSTROOM_CHAOS=full POSTROOM_TEST_PATIENCE=5 $(PYTEST) $(LONG) $(ARGS)
 
-lint: $(DEV)  ## Check format, style, types and the direction of imports
+lint: $(DEV)  ## Check format, style, types, the direction of imports, and that the reference is up to date
 	@$(BIN)/ruff format --check --quiet --diff $(CODE)
 	@$(BIN)/ruff check --quiet $(CODE)
 	@$(BIN)/mypy
 	@for each in examples/*/; do (cd $$each && $(CURDIR)/$(BIN)/mypy) || exit 1; done
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m scripts.reference --check
 
 check: lint test  ## Do all that has to pass before a commit: lint, then test
 
@@ -121,6 +122,9 @@ release-check: $(RELEASE) services  ## Build the release, install each extra alo
 # With --quiet, mkdocs would not count warnings.
 docs: $(DEV)  ## Build the site into site/, strictly; make docs-serve shows it while you write
 	@said=$$(NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build 2>&1) || { echo "$$said" | grep -v ^INFO; exit 1; }
+
+docs-reference: $(DEV)  ## Write the parts of the docs that come from the code: tables of the reference, pictures
+	@$(BIN)/python -m scripts.reference
 
 docs-serve: $(DEV)  ## Serve the site on http://127.0.0.1:8000/, and build it anew at every change
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve

@@ -1,6 +1,5 @@
 """Shapes of the pictures that the docs have, in light and dark colours."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -26,12 +25,6 @@ THEMES = {
     "light": Colours("#1f2933", "#52606d", "#7b8794", "#0b6e6e", "#ffffff", "#e3f2f0"),
     "dark": Colours("#e4e7eb", "#b0bac5", "#7b8794", "#4fd1c5", "#1f2933", "#14302e"),
 }
-
-
-def write(name: str, draw: Callable[[Colours], str]) -> None:
-    """Write a picture into docs/images, once for each theme."""
-    for theme, colours in THEMES.items():
-        (FOLDER / f"{name}-{theme}.svg").write_text(draw(colours))
 
 
 def picture(size: Point, label: str, parts: list[str]) -> str:

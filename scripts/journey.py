@@ -1,9 +1,9 @@
 """Draws the journey of an event for README.md and the site: docs/images/journey-*.svg.
 
-Run as `python -m scripts.journey`; a test fails when the pictures differ from what it draws.
+`make docs-reference` draws it; `make lint` fails if the pictures are out of date.
 """
 
-from scripts.drawing import Colours, arrow, box, picture, text_at, write, zone
+from scripts.drawing import Colours, arrow, box, picture, text_at, zone
 
 SIZE = (880, 300)
 LABEL = "An application commits data and events together; a worker delivers the events"
@@ -41,11 +41,3 @@ def _step(colours: Colours, x: int, number: str, *lines: str) -> str:
         for row, line in enumerate(lines)
     ]
     return circle + digit + "".join(texts)
-
-
-def main() -> None:
-    write("journey", draw)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,9 @@
 """Draws the states of a record for docs/reference/states.md: docs/images/states-*.svg.
 
-Run as `python -m scripts.states`; a test fails when the pictures differ from what it draws.
+`make docs-reference` draws it; `make lint` fails if the pictures are out of date.
 """
 
-from scripts.drawing import Colours, Point, arrow, box, picture, text_at, write, zone
+from scripts.drawing import Colours, Point, arrow, box, picture, text_at, zone
 
 SIZE = (900, 350)
 LABEL = (
@@ -59,7 +59,3 @@ def _label(colours: Colours, place: Point, anchor: str, *lines: str) -> str:
     return "".join(
         text_at((x, y + 17 * row), line, colours.text, 13, anchor) for row, line in enumerate(lines)
     )
-
-
-if __name__ == "__main__":
-    write("states", draw)

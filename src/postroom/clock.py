@@ -1,4 +1,4 @@
-"""The relay's clock: an argument, so that tests can move it."""
+"""The relay's clock, passed in so that tests can move it."""
 
 import asyncio
 import time

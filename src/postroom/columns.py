@@ -1,4 +1,4 @@
-"""Columns and types that mean the same on every database."""
+"""Column types that mean the same on PostgreSQL and SQLite."""
 
 from datetime import UTC, datetime
 from typing import Any

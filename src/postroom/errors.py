@@ -1,4 +1,4 @@
-"""Everything postroom raises or warns of, in one tree.
+"""All errors and warnings, in one tree.
 
 PostroomError
 ├── ConfigurationError         the outbox is set up in a way that cannot work

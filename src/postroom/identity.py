@@ -1,4 +1,4 @@
-"""Ids that sort by the time they were made, so that an index on them grows at its end."""
+"""UUIDs of version 7: they sort by time, so that their index grows at its end."""
 
 import os
 import time

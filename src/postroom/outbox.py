@@ -1,4 +1,4 @@
-"""The outbox of an application: one object that names it, and does no I/O."""
+"""`Outbox`: names the tables and holds the settings of capture. It does no I/O."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

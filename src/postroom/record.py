@@ -1,4 +1,4 @@
-"""The record: one row of the outbox, which everything passes along."""
+"""`OutboxRecord` and `ClaimedRecord`: a row of the outbox, with its key and its partition."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Redaction: which fields of a payload are never shown, and how texts are kept free of secrets.
+"""Which payload fields are never shown, and how secrets are removed from texts.
 
 Pure: no I/O. docs/how-to/secrets.md says what is hidden and what cannot be.
 """

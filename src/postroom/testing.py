@@ -1,4 +1,4 @@
-"""What users need to test their own code: no broker, no server, no sleep.
+"""Fakes and fixtures for tests of your own code: no broker, no server, no sleep.
 
 ```python
 from postroom.testing import RecordingPublisher, delivered  # the second is a fixture of pytest

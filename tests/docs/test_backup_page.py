@@ -20,6 +20,7 @@ from tests.support.program import Done, run_program
 from tests.support.services import own_name
 from tests.support.waiting import PATIENCE
 
+pytestmark = pytest.mark.extended
 PAGE = (ROOT / "docs/operate/backup.md").read_text()
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 BACKUP, RESTORE, LOOK, DELIVER, SQLITE = BLOCK.findall(PAGE)

@@ -15,6 +15,7 @@ from tests.docs.pages import PAGES, ROOT, TYPED_ALONG, Command, commands, name, 
 from tests.support.command import SCRIPT
 from tests.support.program import Program, run_program
 
+pytestmark = pytest.mark.extended
 PATH = {"PATH": os.environ["PATH"]}
 DATABASE, BROKER = "postgresql://app:secret@db:5432/shop", "amqp://app:secret@mq:5672/shop"
 """How the docs call them."""
@@ -46,7 +47,6 @@ def test_a_page_s_commands_print_what_it_says(
 
 
 WORKER = ROOT / "docs/operate/worker.md"
-ENGINE = 'create_async_engine(os.environ["DATABASE_URL"])'
 
 
 def test_what_a_module_raises_is_the_line_that_the_page_shows(tmp_path: Path) -> None:
@@ -55,12 +55,6 @@ def test_what_a_module_raises_is_the_line_that_the_page_shows(tmp_path: Path) ->
     assert done.code == 2
     [line] = done.err.splitlines()
     assert line in WORKER.read_text().splitlines()
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if ENGINE in page.read_text()], ids=name)
-def test_a_page_that_makes_an_engine_of_a_url_says_that_it_names_the_driver(page: Path) -> None:
-    [line] = [line for line in page.read_text().splitlines() if ENGINE in line]
-    assert line.endswith("# postgresql+asyncpg://…")
 
 
 def create_tables(database_url: str) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from benchmarks.compare.compared import ALL, pinned_versions
-from benchmarks.compare.report import markdown, recovery
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.extended
 FOLDER = ROOT / "docs/explanation"
 PAGE = (FOLDER / "comparison.md").read_text(encoding="utf-8")
 COMPARISON: dict[str, Any] = json.loads((FOLDER / "comparison.json").read_text(encoding="utf-8"))
@@ -26,11 +26,6 @@ def line_of(start: str) -> list[str]:
     """The cells of the table line that begins with these words, without bold marks."""
     line = next(each for each in PAGE.splitlines() if each.startswith(f"| {start}"))
     return [cell.strip(" *") for cell in line.strip("|").split("|")]
-
-
-def test_the_tables_are_those_of_the_measured_outcomes() -> None:
-    assert markdown(COMPARISON) in PAGE
-    assert recovery(COMPARISON) in PAGE
 
 
 def test_every_contender_was_played_through_every_fault() -> None:

@@ -16,6 +16,7 @@ import pytest
 from tests.docs.pages import CONSOLE, CONTINUED, PROMPT, ROOT, Command, name
 from tests.support.waiting import PATIENCE, eventually
 
+pytestmark = pytest.mark.extended
 BIN = Path(sys.executable).parent
 PAGES = sorted((ROOT / "examples").glob("*/README.md"))
 OURS = re.compile(

@@ -8,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.docs.pages import ROOT, snippets
 from tests.docs.test_example_pages import free_port
 from tests.support.waiting import PATIENCE, eventually
 
+pytestmark = pytest.mark.extended
 PAGE = ROOT / "docs/how-to/fastapi.md"
 COMMANDS = re.compile(r"^\$ (uvicorn|curl) (.*)$", re.MULTILINE)
 

@@ -10,6 +10,7 @@ import typer
 from postroom.cli.app import app
 from tests.docs.pages import PAGES, name, named_commands
 
+pytestmark = pytest.mark.extended
 GROUP: Any = typer.main.get_command(app)
 OPTION = re.compile(r"(?<!\S)(--[a-z-]+)")
 WITH_COMMANDS = [page for page in PAGES if named_commands(page)]

@@ -10,6 +10,7 @@ import pytest
 
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.extended
 FOLDER = ROOT / "docs" / "explanation"
 PAGE = FOLDER / "performance.md"
 MEASURED = json.loads((FOLDER / "performance.json").read_text(encoding="utf-8"))["figures"]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.extended
 PAGE = ROOT / "docs" / "explanation" / "reliability.md"
 SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
 PROOF = re.compile(

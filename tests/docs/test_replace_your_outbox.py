@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.docs.pages import ROOT, snippets
 from tests.support.program import run_program
 
+pytestmark = pytest.mark.extended
 PAGE = ROOT / "docs/how-to/replace-your-outbox.md"
 PROGRAM = ROOT / "tests/support/old_outboxes.py"
 

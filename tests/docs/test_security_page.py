@@ -24,6 +24,7 @@ from tests.support.in_process import InProcess, in_process
 from tests.support.rabbitmq import temporary_user
 from tests.support.services import own_name
 
+pytestmark = pytest.mark.extended
 PAGE = (ROOT / "docs/operate/security.md").read_text()
 SQL = re.compile(r"^```sql\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PERMISSIONS = re.compile(r"^rabbitmqctl set_permissions -p shop (\w+) (.*)$", re.MULTILINE)

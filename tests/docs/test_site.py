@@ -16,6 +16,7 @@ from tests.docs.pages import ROOT
 from tests.support.browser import Visitor
 from tests.support.serving import serving_app
 
+pytestmark = pytest.mark.extended
 PAGES = (
     *("/", "/tutorial/first-event/", "/how-to/rabbitmq/", "/operate/monitor/"),
     *("/reference/api/relay/", "/reference/commands/", "/explanation/performance/"),

@@ -15,10 +15,12 @@ OURS = re.compile(
     r"/main/([^)#\s\"]+)#?([\w-]*)"
 )
 """Absolute links to files of the repository, for pages that PyPI shows."""
+FILE = re.compile(r"`([a-z_]+/[a-z_/]+\.py)`")
+SOURCE = ROOT / "src/postroom"
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-PROOFS = {"docs/how-to/handlers.md": [pytest.mark.requirement("A20")]}
+PROOFS = {"docs/how-to/handlers.md": pytest.mark.requirement("A20")}
 WITH_SNIPPETS = [
-    pytest.param(page, marks=PROOFS.get(name(page), []))
+    pytest.param(page, marks=PROOFS.get(name(page), pytest.mark.extended))
     for page in PAGES
     if page not in TYPED_ALONG and snippets(page)
 ]
@@ -34,6 +36,7 @@ def test_a_page_s_snippets_run_in_order(
     assert done.code == 0, done.out + done.err
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_a_page_s_links_lead_somewhere(page: Path) -> None:
     text = page.read_text()
@@ -51,6 +54,14 @@ def anchors(page: Path) -> set[str]:
     """The headings of a page, as GitHub names them."""
     headings = HEADING.findall(page.read_text())
     return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("folder", ["explanation", "decisions"])
+def test_the_files_that_pages_name_exist(folder: str) -> None:
+    pages = (ROOT / "docs" / folder).glob("*.md")
+    named = {path for page in pages for path in FILE.findall(page.read_text())}
+    assert [path for path in named if not any((it / path).exists() for it in (ROOT, SOURCE))] == []
 
 
 def test_the_readme_s_links_work_on_another_site_too() -> None:

@@ -8,6 +8,7 @@ from tests.docs.pages import ROOT, snippets
 from tests.support.command import SCRIPT
 from tests.support.program import run_program
 
+pytestmark = pytest.mark.extended
 PAGE = ROOT / "docs/how-to/tenants.md"
 
 

@@ -1,4 +1,4 @@
-"""The actions: retry, skip, discard and replay."""
+"""Retry, skip, discard and replay as values, for commands and console."""
 
 from dataclasses import dataclass
 from typing import Final

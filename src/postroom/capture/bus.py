@@ -1,4 +1,4 @@
-"""The request's way in: controllers emit events to a bus, which is flushed before the commit."""
+"""`EventBus` and `OutboxMiddleware`: events of a request, flushed before its commit."""
 
 from collections.abc import Mapping, Set
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The one function that every way in ends in: events become records in a session."""
+"""Turns events into records and adds them to a session."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

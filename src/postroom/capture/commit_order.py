@@ -1,4 +1,4 @@
-"""Commit order per key: a position is taken under a lock that is held until the commit.
+"""Numbers the records of a key in the order of their commits, by a lock.
 
 Without it, two transactions on one aggregate can be numbered one way and commit the other. The
 locks are PostgreSQL's advisory ones, for the transaction, and striped: one lock per key would run

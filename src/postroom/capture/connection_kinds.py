@@ -1,4 +1,4 @@
-"""Which kind of connection events are to be saved over, and whether it is in a transaction.
+"""Which kind of connection it is, and whether it is in a transaction.
 
 A driver's own connection is known by the name of its class: no driver is imported.
 """

@@ -1,4 +1,4 @@
-"""The way in without the ORM: events are saved over a connection, in its transaction.
+"""`outbox.save`: saves events over a connection, without the ORM.
 
 `RecordInsertion` says what to execute and does no I/O. This module executes it.
 """

@@ -1,4 +1,4 @@
-"""The explicit way in: a use case dispatches its events before it commits."""
+"""`OutboxEventDispatcher`: a use case dispatches its events before the commit."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Events straight to their handlers, without an outbox: at once, and lost when that fails."""
+"""`InProcessEventDispatcher`: runs handlers at once, without an outbox."""
 
 import logging
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The INSERT of code without the ORM: all records of a call in one statement. No I/O.
+"""The INSERT of `outbox.save`: all records of a call in one statement. Pure.
 
 On PostgreSQL the records go as one JSON text, whatever their number. A driver needs no codec for
 their values then, and codecs that the application has set on its connection change nothing.

@@ -1,4 +1,4 @@
-"""The way in that needs no code: a session saves the events of the aggregates that it saves.
+"""`DomainEventOutboxInterceptor`: a session saves the events of the aggregates that it saves.
 
 Where it looks, and why there:
 

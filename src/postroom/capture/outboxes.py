@@ -1,4 +1,4 @@
-"""Which outbox a dispatcher, a middleware or an interceptor saves into, if it is given none."""
+"""Which outbox a dispatcher, middleware or interceptor uses if it is given none."""
 
 import gc
 from collections.abc import Callable, Iterator, Mapping

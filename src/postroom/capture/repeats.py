@@ -1,4 +1,4 @@
-"""Which events a session's transactions have captured: an event goes into an outbox once."""
+"""Refuses an event that a transaction has captured already."""
 
 from collections.abc import Iterable, Sequence
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Which sessions an interceptor listens to, and their methods that drop events."""
+"""Which sessions an interceptor listens to, and their methods that would drop events."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What the interceptor knows of one session: who has events, and which transaction took them."""
+"""What the interceptor knows of a session: its aggregates with events, and what is captured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

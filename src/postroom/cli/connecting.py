@@ -1,4 +1,4 @@
-"""Connects an operator's command with its outbox, and says what prevents that."""
+"""Connects an operator's command with its outbox, or says why that failed."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""How a command that changes something asks first, and shows how far it has come."""
+"""Asks before a change, and shows the progress."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""`postroom workers drain` and `resume`: take one worker out, and have it share the work again."""
+"""`postroom workers drain` and `resume`: take a worker out of service, and put it back."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated

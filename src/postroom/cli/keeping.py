@@ -1,4 +1,4 @@
-"""`postroom purge` and `postroom audit`: delete what was delivered; see who changed what."""
+"""`postroom purge` and `postroom audit`: delete delivered records; list changes by operators."""
 
 from datetime import timedelta
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The commands that deliver: `worker`, and `topology` for its broker."""
+"""`postroom worker` and `postroom topology`: their options."""
 
 import gc
 import logging

@@ -1,4 +1,4 @@
-"""Shows a topology, and has it declared."""
+"""Prints and declares a topology."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple

@@ -1,4 +1,4 @@
-"""Makes a relay from what the settings say."""
+"""Makes a relay from the settings."""
 
 from dataclasses import fields
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A relay in a process of its own: checks, says what it does, delivers until it is told to stop."""
+"""The worker process: check, deliver, stop by signal."""
 
 import asyncio
 import gc
@@ -87,7 +87,7 @@ async def _work(settings: WorkerSettings, signals: StopSignals, *, once: bool, w
     try:
         async with _observed(relay, settings):
             if wait or await _unless(signals.stop, check(relay)):
-                logger.info("postroom: %s", description(relay, once=once))
+                logger.info("postroom: delivers %s", description(relay, once=once))
                 gc.freeze()  # what is there now stays: to look for garbage in it takes long
                 tally = await _deliver(relay, signals, once=once)
                 return signals.code or exit_code(tally)
@@ -135,11 +135,11 @@ def description(relay: OutboxRelay, *, once: bool) -> str:
     where = place_of(relay.outbox.tables.records, relay.engine)
     journey = f"from {where} to {_name(relay.publisher)}"
     if once:
-        return f"delivers what is ready {journey}"
+        return f"what is ready {journey}"
     how = f"polls every {settings.poll_interval.total_seconds():g} s"
     if settings.listen is not None:
         how += f", listens on {settings.listen}"
-    return f"delivers {journey} ({how}, batches of {settings.batch_size})"
+    return f"{journey} ({how}, batches of {settings.batch_size})"
 
 
 def _name(publisher: Publisher) -> str:

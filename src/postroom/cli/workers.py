@@ -1,4 +1,4 @@
-"""`postroom workers`: who delivers, what each does, and who has gone silent."""
+"""`postroom workers`: the workers, what each holds and delivers, and which are missing."""
 
 from collections.abc import Iterator
 from datetime import datetime

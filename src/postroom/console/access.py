@@ -1,4 +1,4 @@
-"""Who may see the console, and who may change something: the two roles, and who has them."""
+"""The two roles of users, readers and operators, and how each is granted."""
 
 import inspect
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Line charts: from points to the coordinates of an SVG. Pure: no I/O."""
+"""Line charts as SVG. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The gate: every request passes it, so that no page can forget a check.
+"""Every request passes here: is its user known, and allowed to do that?
 
 It refuses changes from other sites, finds out who asks, and adds the security headers.
 """

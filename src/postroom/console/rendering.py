@@ -1,4 +1,4 @@
-"""Makes pages of templates. Every value is escaped, and shown without invisible characters."""
+"""Makes pages from templates. Every value is escaped, and shown without invisible characters."""
 
 from datetime import UTC, datetime
 from functools import cache

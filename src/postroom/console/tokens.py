@@ -1,4 +1,4 @@
-"""Access by a token: the log-in, the cookie that it gives, and a limit to guessing."""
+"""Log-in by a token, the cookie, a limit to guessing."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Transactions by asyncpg alone: by SQLAlchemy, a statement takes ten times the CPU."""
+"""Runs statements by asyncpg directly, which takes a tenth of the CPU."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager

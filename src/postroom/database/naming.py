@@ -1,4 +1,4 @@
-"""Names of a database and its table for people, without a password."""
+"""The name of a database for logs, without a password."""
 
 from sqlalchemy import URL, Table
 from sqlalchemy.ext.asyncio import AsyncEngine

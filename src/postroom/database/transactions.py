@@ -1,4 +1,4 @@
-"""Transactions: begun, ended and rolled back, whatever the driver."""
+"""Begins, ends and rolls back transactions, for any driver."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

@@ -1,4 +1,4 @@
-"""Judges the PostgreSQL server, and what others do there. Pure: no I/O."""
+"""Judges the PostgreSQL server, and the sessions of others there. Pure: no I/O."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Aggregates: the entities that raise events."""
+"""`AggregateRoot`: an entity that raises events."""
 
 from itertools import count
 from operator import itemgetter

@@ -1,4 +1,4 @@
-"""Events that are told of later: saved now, delivered from a given moment on."""
+"""`Delayed`: an event that is saved now and delivered from a given time on."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What capture needs to know of an event, whichever kind it is."""
+"""What capture needs to know of an event: type, version, key, payload."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass

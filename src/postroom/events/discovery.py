@@ -1,4 +1,4 @@
-"""Finding handlers: a new one needs a file, nothing else."""
+"""`auto_discover_handlers`: imports all modules of a package."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""What is postroom's in a payload, beside the event's own fields: its version, its id, its time."""
+"""What postroom adds to a payload: version, id, time."""
 
 from collections.abc import Mapping
 from datetime import datetime

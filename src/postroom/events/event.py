@@ -1,4 +1,4 @@
-"""Step 1: something happened. The classes that events are made of."""
+"""`DomainEvent` and `UntypedEvent`: the classes of events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""How an event class is stored: what its class keywords and attributes say."""
+"""How an event class is stored, by its class keywords: type, version, key, case of names."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace

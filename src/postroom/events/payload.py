@@ -1,4 +1,4 @@
-"""An event as a JSON document, and back: exactly, or not at all."""
+"""An event as a JSON document and back, exactly or not at all."""
 
 import json
 from collections.abc import Mapping

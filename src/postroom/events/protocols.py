@@ -1,4 +1,4 @@
-"""What applications implement or ask for: handlers and dispatchers of events."""
+"""`EventHandler` and `EventDispatcher`: the protocols that applications implement or use."""
 
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar

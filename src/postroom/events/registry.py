@@ -1,4 +1,4 @@
-"""Who handles what, which class an event type is, and how old payloads become new ones."""
+"""`EventRegistry`: event types, their classes, handlers and upcasters."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

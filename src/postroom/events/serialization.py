@@ -1,4 +1,4 @@
-"""Events as JSON text, and events rebuilt from it, whatever version they were written at."""
+"""`serialize_event` and `deserialize_event`: events as JSON text, of any version."""
 
 import json
 from collections.abc import Mapping

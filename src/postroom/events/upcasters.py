@@ -1,4 +1,4 @@
-"""Upcasters: what can be one, and what becomes of a payload that goes through it."""
+"""Upcasters: functions that turn a payload of one version into the next."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction

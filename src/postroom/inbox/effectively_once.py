@@ -1,4 +1,4 @@
-"""Effectively once: the receipt of a handler commits with what the handler does."""
+"""The receipt of a handler, in the handler's own transaction."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The inbox: what a consumer has received, noted in the transaction that acts on it."""
+"""`Inbox`: a consumer accepts a message once, in its own transaction."""
 
 from datetime import timedelta
 from typing import Final, Self

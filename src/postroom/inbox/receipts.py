@@ -1,4 +1,4 @@
-"""Receipts: one row of an inbox for each consumer that has received a message."""
+"""Reads and writes receipts: one row per consumer and message."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

@@ -1,4 +1,4 @@
-"""What happens in an outbox, as it happens: deliveries and refusals, found by polling.
+"""Deliveries and refusals as they happen (`postroom tail`).
 
 No index orders deliveries by time, and none is worth its cost to writers. So each poll reads the
 records that are next in line, the newest ones, and the newest attempts: a few thousand rows of

@@ -1,4 +1,4 @@
-"""The one read side of an outbox: commands, console and metrics ask here."""
+"""`Inspector`: all questions about an outbox."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Pauses and the audit: what operators have stopped, and what they have changed."""
+"""Pauses and the audit: what operators have paused, and what they have changed."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""How results are worded and filters are read: ages, times, counts, keys; everything as JSON."""
+"""Words for ages, times, counts and keys; results as JSON."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Workers: who is there, what each holds, and what each last reported of itself."""
+"""Workers and their reports."""
 
 import json
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""Alembic: migrations that create the outbox, and bring it up to what this postroom needs.
+"""Alembic: operations that create and upgrade the tables.
 
 A migration calls `upgrade_outbox` and `drop_outbox`; where env.py imports this module, they are
 `op.upgrade_outbox` and `op.drop_outbox` too. Autogenerate needs nothing of this: it sees the tables

@@ -1,4 +1,4 @@
-"""Dishka: handlers and the dispatcher at request scope, and a check of them at start-up."""
+"""Dishka: handlers and dispatcher at request scope, a check at start-up."""
 
 from collections.abc import Iterable
 from typing import Any

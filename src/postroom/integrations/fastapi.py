@@ -1,4 +1,4 @@
-"""FastAPI: a bus for each request, what flushes it, and a relay that lives with the app."""
+"""FastAPI: a bus per request, the middleware, the relay in the lifespan."""
 
 import asyncio
 import inspect

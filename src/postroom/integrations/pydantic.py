@@ -1,4 +1,4 @@
-"""Pydantic: models as events."""
+"""Pydantic models as events."""
 
 from datetime import datetime
 from typing import Any

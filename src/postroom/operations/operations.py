@@ -1,4 +1,4 @@
-"""Operations: what operators change in an outbox, each with an entry in its audit."""
+"""`Operations`: retry, skip, discard, replay, pause, resume, drain, purge."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence

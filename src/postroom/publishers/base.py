@@ -1,4 +1,4 @@
-"""What a publisher is, and what it answers to the relay."""
+"""The protocol `Publisher`, and its answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

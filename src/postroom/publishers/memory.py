@@ -1,4 +1,4 @@
-"""The publisher without a server: topics and queues in the process, for tests and demos."""
+"""`MemoryPublisher`: topics and queues in the process, for tests and demos."""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,4 @@
-"""Topic patterns, as a topic exchange of AMQP compares them with routing keys."""
+"""Compares topic patterns with event types."""
 
 
 def topic_matches(pattern: str, routing_key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Routes that cannot be used now: how long their records wait, and one log line for each route."""
+"""Routes that cannot be used: how long their records wait, and one log line for each route."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""Where to claim next, how many records, and from which position on. The plan does no I/O."""
+"""Where to claim next, how many records, from which position on. Pure."""
 
 import logging
 from collections.abc import Collection, Mapping, Set

@@ -1,4 +1,4 @@
-"""The cleaner: every ten minutes, delete old records and repair what nobody would claim."""
+"""Every ten minutes, deletes old records and repairs rows that nobody would claim."""
 
 import asyncio
 import logging

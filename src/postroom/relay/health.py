@@ -1,4 +1,4 @@
-"""What a relay tells of itself: its health, and counts of what it has done."""
+"""`relay.health`, and counts of what the relay has done."""
 
 import logging
 from collections.abc import Iterable, Sequence

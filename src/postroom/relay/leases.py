@@ -1,4 +1,4 @@
-"""The leases that a worker holds, and until when it may rely on each. Pure: no I/O."""
+"""Which leases the worker holds, and until when it may rely on them. Pure."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping

@@ -31,8 +31,10 @@ logger = logging.getLogger("postroom.relay")
 
 LEAVE_WITHIN = 5.0
 """Seconds for each step of the end that needs the database."""
-DRAINED = "an operator drains this worker: it finishes what is in flight, and takes no more"
-UNDRAINED = "this worker is resumed, and takes records again"
+DRAINED = (
+    "postroom: an operator drains this worker: it finishes what is in flight, and takes no more"
+)
+UNDRAINED = "postroom: this worker is resumed, and takes records again"
 
 
 @dataclass(kw_only=True)
@@ -266,7 +268,7 @@ class Loop:
             logger.warning("postroom: deliveries are %s", change)
             self._timer.woken = True
         if poll.draining != self.drained_by_operator:
-            logger.warning("postroom: %s", DRAINED if poll.draining else UNDRAINED)
+            logger.warning(DRAINED if poll.draining else UNDRAINED)
             self._timer.woken = True
         self.pauses, self.drained_by_operator = pauses, poll.draining
 

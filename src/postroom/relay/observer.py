@@ -1,4 +1,4 @@
-"""Observers: a relay calls them when something happens, for metrics and traces."""
+"""`RelayObserver`: is called when something happens, for metrics and traces."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""What becomes of a record: delivered, retry, postponed or failed. Pure: no I/O."""
+"""What becomes of a record: delivered, retry, postponed or failed. Pure."""
 
 from collections.abc import Mapping
 from datetime import timedelta

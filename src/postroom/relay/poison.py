@@ -1,4 +1,4 @@
-"""Poison: records that break connections, and records that kill processes. Pure: no I/O.
+"""Finds records that break connections or kill processes. Pure.
 
 A record that breaks the connection for all looks like an outage. One that is in flight when the
 connection breaks is sent again as before; after two breaks, alone; if it then breaks the connection

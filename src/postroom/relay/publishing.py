@@ -1,4 +1,4 @@
-"""The call of the publisher, which may be anybody's code: what it gets wrong is an outage."""
+"""Calls the publisher. An unexpected error of it is an outage."""
 
 import asyncio
 import logging

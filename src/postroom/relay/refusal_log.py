@@ -1,4 +1,4 @@
-"""The log lines about records that were not delivered: each in full, until there are too many."""
+"""The log lines about records that were not delivered, limited in number."""
 
 import logging
 from collections import Counter

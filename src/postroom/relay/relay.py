@@ -1,4 +1,4 @@
-"""The relay: delivers what an application has committed. Starts the loop, and ends it."""
+"""`OutboxRelay`: starts the loop and what runs beside it, and ends them."""
 
 import asyncio
 import logging

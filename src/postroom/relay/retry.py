@@ -1,4 +1,4 @@
-"""Retry schedules: the delays after each refusal, as data."""
+"""`RetrySchedule`: the delays after each refusal."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The relay as a background service that never gives up."""
+"""`OutboxEventPublisher`: the relay with the defaults of a background service."""
 
 from datetime import timedelta
 from typing import Any

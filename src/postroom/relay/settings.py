@@ -1,4 +1,4 @@
-"""The settings of a relay, checked when it is made."""
+"""The settings of a relay, checked."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The name of the worker: a field of every line that its relay, publisher and store log."""
+"""The worker's name, in each of its log lines."""
 
 import logging
 from contextvars import ContextVar

@@ -1,4 +1,4 @@
-"""Blocked keys in SQL: later records of a key are parked until the blocking one is settled.
+"""Blocks keys, parks their later records and releases them, in SQL.
 
 `key_order` says what happens; the statements here do it. Every transaction takes its locks in one
 order: the rows of blocked keys (by key), records (by position), leases. A key that is blocked in

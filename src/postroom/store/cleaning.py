@@ -1,4 +1,4 @@
-"""Cleaning: delete what was delivered long ago, and repair what nobody would claim."""
+"""Deletes old records, and repairs rows that nobody would claim."""
 
 from collections.abc import Mapping
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Order per key, decided here and nowhere else. Pure: no I/O.
+"""Which record of each key may be sent next. Pure.
 
 One record of a key is in flight at a time. The next one may be sent when that is delivered. After
 a refusal, nothing of the key may be sent until the database says so: it parks the later records

@@ -1,4 +1,4 @@
-"""Which partitions a worker keeps, releases and takes: decided from a look at all leases."""
+"""Which partitions a worker keeps, releases and takes. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass

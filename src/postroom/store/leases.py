@@ -1,4 +1,4 @@
-"""Leases: which worker delivers the records of which partition, and for how long."""
+"""Takes, renews and releases leases: which worker delivers which partition."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace

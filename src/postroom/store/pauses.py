@@ -1,4 +1,4 @@
-"""Pauses in SQL: what operators have stopped, and the records that wait for it to end.
+"""What operators have paused, in SQL.
 
 A claim parks a paused record, and blocks its key with it, so that later records of the key wait
 behind it. A record that is parked without a pause is made due by `Cleaning.release_unheld`.

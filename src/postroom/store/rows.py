@@ -1,4 +1,4 @@
-"""Rows read as records. A bad value in a row never makes a claim fail: the record gets a fault."""
+"""Reads rows as records. A bad value makes the record fail, not the claim."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The store: an outbox in its database, for operators and for the relay."""
+"""`Store`: puts the parts below together; `counts` for operators."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""SQL scripts for psql and sqlite3: what creates an outbox, or adds what one lacks."""
+"""SQL scripts for psql and sqlite3 that create an outbox, or add what one lacks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""The tables: the outbox on the application's own MetaData, and its companions."""
+"""The eight tables, on the application's `MetaData`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields

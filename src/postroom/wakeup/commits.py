@@ -1,4 +1,4 @@
-"""Who wants to know of new records, in this process: told once they are committed."""
+"""Calls the relays of this process after a commit with records."""
 
 import logging
 from collections.abc import Callable, Set

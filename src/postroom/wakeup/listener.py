@@ -1,4 +1,4 @@
-"""The listener: wakes the relay when another process has committed records.
+"""Wakes the relay when another process has committed records: LISTEN, on its own connection.
 
 Polling alone is sufficient. Notifications only reduce latency.
 """

@@ -1,4 +1,4 @@
-"""Tells workers in other processes that records were committed: NOTIFY, after the commit.
+"""Sends a NOTIFY to other processes after the commit, from a thread.
 
 Never in the application's transaction: there it would make all commits of the cluster queue up.
 """

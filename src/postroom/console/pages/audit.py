@@ -1,4 +1,4 @@
-"""Audit: who did what, when."""
+"""The audit: which operator changed what, and when."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The pages for what went wrong: in the user's words, with what to do."""
+"""The pages for errors: what went wrong, and what to do."""
 
 import logging
 

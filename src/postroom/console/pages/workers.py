@@ -1,4 +1,4 @@
-"""Workers and leases: who serves what; pause, resume and drain."""
+"""Workers and the partitions that they lease; pause, resume and drain."""
 
 from typing import Final
 

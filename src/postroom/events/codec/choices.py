@@ -1,4 +1,4 @@
-"""Enums and literals: a few known values, told apart by what they look like in JSON."""
+"""Enums and literals."""
 
 from collections.abc import Hashable
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""One codec per type, made once: the list of cases."""
+"""Makes one codec per type, once: the list of cases."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""What the parts of the codec share: JSON, a `Codec`, and the walk through what holds values."""
+"""What the parts of the codec share: the type `Codec`, JSON values, the walk through containers."""
 
 import json
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""What an annotation really says, and the words for one that the codec cannot keep."""
+"""Reads annotations, and words the error for one that cannot be kept."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""Pydantic models: written by pydantic, and proven to come back, since pydantic converts freely."""
+"""Pydantic models: written by pydantic, read back at capture and compared."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The names that fields have in JSON."""
+"""Names of fields in JSON (`case="camel"`, `rename`)."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Proof at capture that a value comes back, for classes that are rebuilt by code of their own."""
+"""Proves at capture that a value comes back, for classes that are rebuilt by their own code."""
 
 from collections import OrderedDict
 from collections.abc import Iterator

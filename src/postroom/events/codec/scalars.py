@@ -1,4 +1,4 @@
-"""The values without parts: numbers, text, and what JSON has to write as text."""
+"""Numbers, text, dates, decimals, UUIDs, bytes."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""The words for what does not fit: a type, a value or a payload."""
+"""The texts of errors for types, values and payloads that do not fit."""
 
 import reprlib
 from collections.abc import Iterable, Mapping

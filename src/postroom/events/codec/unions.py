@@ -1,4 +1,4 @@
-"""Unions: encoding chooses an arm by the type of the value, decoding by the shape of the JSON.
+"""Unions: the type of the value decides when writing, the shape of the JSON when reading.
 
 Dataclasses have one shape. A tag distinguishes them: a field of Literal type.
 """

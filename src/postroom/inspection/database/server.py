@@ -1,4 +1,4 @@
-"""The PostgreSQL server of an outbox: its settings, its clock, and what others do there."""
+"""The PostgreSQL server: settings, clock, other sessions."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The file of a SQLite database: its mode, its size, where it lies, whether it is sound."""
+"""The file of a SQLite database: its mode, its size, its file system, its integrity."""
 
 import asyncio
 import os

@@ -20,12 +20,13 @@ class Description:
     labels: tuple[str, ...] = ()
 
 
-METRICS: Final[Mapping[str, Description]] = {
-    # What a relay of this process does.
+RELAY_METRICS: Final[Mapping[str, Description]] = {
     "postroom_relay_running": Description("gauge", "Relays of this process that run."),
     "postroom_deliveries": Description("counter", "Records delivered.", ("event_type",)),
     "postroom_refusals": Description(
-        "counter", "Refusals of records by the publisher or a handler.", ("event_type",)
+        "counter",
+        "Refusals by the publisher or a handler; a record that fails is refused too.",
+        ("event_type",),
     ),
     "postroom_postponements": Description(
         "counter", "Records postponed because their route cannot be used.", ("event_type",)
@@ -37,7 +38,8 @@ METRICS: Final[Mapping[str, Description]] = {
         "histogram", "Time from sending a record to the answer of the publisher."
     ),
     "postroom_end_to_end_duration_seconds": Description(
-        "histogram", "Time from the transaction that saved a record to its delivery."
+        "histogram",
+        "Time from the insert of a record to its delivery, delays and retries included.",
     ),
     "postroom_publish_batch_records": Description(
         "histogram", "Records per call of the publisher."
@@ -49,19 +51,25 @@ METRICS: Final[Mapping[str, Description]] = {
     ),
     "postroom_breaker_state": Description(
         "gauge",
-        "1 for the state that the circuit breaker is in: closed, open in an outage, half_open.",
+        "1 for the state of a breaker (publisher, database): closed, open (an outage), half_open.",
         ("breaker", "state"),
     ),
     "postroom_listener_connected": Description(
-        "gauge", "1 if the relay listens for commits of other processes; 0 if it only polls."
+        "gauge",
+        "1 if the relay is notified of commits, 0 if it only polls; absent if it does not listen.",
     ),
     "postroom_listener_reconnects": Description(
         "counter", "Connections of the listener after the first one."
     ),
     "postroom_statement_duration_seconds": Description(
-        "summary", "Time of the relay's statements in the database.", ("statement",)
+        "summary",
+        "Time of the relay's statements in the database; commit: that of several statements.",
+        ("statement",),
     ),
-    # What is in the database, whichever process delivers it.
+}
+"""What the relays of this process do."""
+
+OUTBOX_METRICS: Final[Mapping[str, Description]] = {
     "postroom_pending_records": Description(
         "gauge", "Records that are not delivered and have not failed.", ("event_type",)
     ),
@@ -95,7 +103,10 @@ METRICS: Final[Mapping[str, Description]] = {
         "gauge", "Age of these values. Values older than 2 minutes are left out."
     ),
 }
-"""By name, as Prometheus has it without _total, _bucket, _sum and _count."""
+"""What is in the database, whichever process delivers it."""
+
+METRICS: Final[Mapping[str, Description]] = {**RELAY_METRICS, **OUTBOX_METRICS}
+"""All of them. By name, as Prometheus has it without _total, _bucket, _sum and _count."""
 
 
 class Page(Protocol):

@@ -21,6 +21,11 @@ from postroom.relay.relay import OutboxRelay
 IN_SECONDS: Final = "_seconds"
 
 
+def instrument_name(metric: str) -> str:
+    """Return the name of a metric as OpenTelemetry has it."""
+    return metric.replace("_", ".", 1).removesuffix(IN_SECONDS)
+
+
 class Metrics:
     """The instruments of all relays of a process. Counters and gauges are read when exported."""
 
@@ -37,7 +42,7 @@ class Metrics:
 
     def _create(self, meter: Meter, name: str) -> None:
         metric, unit = METRICS[name], "s" if name.endswith(IN_SECONDS) else ""
-        known = name.replace("_", ".", 1).removesuffix(IN_SECONDS)
+        known = instrument_name(name)
         match metric.kind:
             case "counter":
                 meter.create_observable_counter(known, [self._reader(name)], unit, metric.help)

@@ -1,4 +1,4 @@
-"""OpenTelemetry for outboxes and relays, switched on by one object."""
+"""Switches OpenTelemetry on for outboxes and relays."""
 
 from functools import cached_property
 from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""The collector: what a registry asks for the metrics of all outboxes of a process."""
+"""The collector for a Prometheus registry."""
 
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager

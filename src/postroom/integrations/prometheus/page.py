@@ -1,4 +1,4 @@
-"""The metrics of one scrape, as `prometheus_client` wants them."""
+"""The metrics of one scrape."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Running handlers: each in a scope of its own, all at once, and none disturbed by another."""
+"""Runs handlers beside each other, each in a scope of its own."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""The publisher that runs handlers in this process: every handler of an event, each by itself."""
+"""`HandlersPublisher`: runs every handler of an event."""
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""From a record back to events: who handles it, and what each handler gets."""
+"""Makes the event of a record again, and finds its handlers."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where handlers come from: a container that opens a scope for each, or a plain factory."""
+"""Where handlers come from: a container, or a factory."""
 
 import inspect
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""The time that a handler may take. What postroom writes meanwhile does not count."""
+"""The time limit of a handler. The time in which postroom writes does not count."""
 
 import asyncio
 import time

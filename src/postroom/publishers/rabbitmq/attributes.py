@@ -1,4 +1,4 @@
-"""Where a record goes, in the words of OpenTelemetry's conventions for RabbitMQ."""
+"""The destination of a record, for OpenTelemetry."""
 
 from collections.abc import Sequence
 

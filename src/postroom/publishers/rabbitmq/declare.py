@@ -1,4 +1,4 @@
-"""Puts a topology on a broker."""
+"""Declares a topology on a broker."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial

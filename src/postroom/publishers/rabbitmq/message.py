@@ -1,4 +1,4 @@
-"""A record as a message of RabbitMQ: what its consumers see."""
+"""A record as a message: body, properties, headers, CloudEvents."""
 
 import struct
 from collections.abc import Mapping

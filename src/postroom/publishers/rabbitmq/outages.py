@@ -1,4 +1,4 @@
-"""What the AMQP client raises, as postroom's own errors."""
+"""Turns errors of the client into postroom's errors."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""A record's message to one destination, and the outcome that the broker's answer means."""
+"""One message to one destination, and its outcome."""
 
 from collections.abc import Iterable
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""The publisher for RabbitMQ: makes a message of each record, and says what came of it."""
+"""`RabbitMQPublisher`: makes messages of records, and answers for each."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence

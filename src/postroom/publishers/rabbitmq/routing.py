@@ -1,4 +1,4 @@
-"""Where the records of an event type go, and what their messages are like there."""
+"""`Route`: where the records of an event type go."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Sends messages over one connection, and finds out for which of them RabbitMQ closes a channel."""
+"""Sends messages over one connection, and finds the one for which a channel was closed."""
 
 import asyncio
 import logging

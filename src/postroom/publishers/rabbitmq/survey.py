@@ -1,4 +1,4 @@
-"""Looks at a broker for `postroom doctor`: its hosts, exchanges and queues. It changes nothing."""
+"""Reads a broker for `postroom doctor`: its hosts, exchanges and queues. It changes nothing."""
 
 import struct
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What has to be on a broker, as data: exchanges, queues, and what is bound to what."""
+"""`Topology`: exchanges, queues and bindings as data."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

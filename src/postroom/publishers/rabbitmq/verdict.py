@@ -1,4 +1,4 @@
-"""What a broker's answers mean: for whom it closed a channel, and how a record has fared."""
+"""What the broker's answers mean for a record."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Parcels of routes that cannot be used: one of them tries the route, the others are held back."""
+"""Of a route that fails, one message tries it and the others wait."""
 
 from collections.abc import Iterable, Sequence
 

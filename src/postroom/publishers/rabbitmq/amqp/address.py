@@ -1,4 +1,4 @@
-"""Where a broker is, and who asks: AMQP URLs taken apart, and shown without passwords."""
+"""Reads AMQP URLs, and shows them without passwords."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A channel: asks the broker for one thing at a time, and knows when the broker has closed it."""
+"""A channel: one question at a time; knows when it was closed."""
 
 import asyncio
 from typing import Any, Self, TypeVar

@@ -1,4 +1,4 @@
-"""The hosts of a broker: a connection to the first of them that lets us in."""
+"""Several hosts: connects to the first that accepts."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""A channel that publishes: it knows what was sent, and how the broker answered each message."""
+"""A channel that publishes and receives confirmations."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Opens a connection to a host of a broker, or says why there is none and what to check."""
+"""Opens a connection to one host, or says why not."""
 
 import asyncio
 from typing import Any, Final

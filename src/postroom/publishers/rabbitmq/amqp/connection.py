@@ -1,4 +1,4 @@
-"""A connection to a broker by AMQP 0-9-1: log in, keep alive, hand each channel its frames."""
+"""A connection: heartbeats, blocked or not, frames for each channel."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Everything that the AMQP client raises, in one tree.
+"""All errors of the client.
 
 AmqpError
 ├── AddressError      a broker's URL cannot be used

@@ -1,4 +1,4 @@
-"""Messages and confirmations as bytes of AMQP 0-9-1: what every record needs, so by hand.
+"""Messages and confirmations as bytes.
 
 A codec for all of AMQP does the same six times as slowly; pamqp does everything that is rare.
 """

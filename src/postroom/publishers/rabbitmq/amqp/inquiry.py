@@ -1,4 +1,4 @@
-"""Asks a broker to declare things, and whether they are there."""
+"""Declares exchanges and queues, and asks whether they exist."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

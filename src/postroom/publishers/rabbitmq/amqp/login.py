@@ -1,4 +1,4 @@
-"""The frames of a login: what a client says about itself, and what it agrees to. No I/O."""
+"""The frames of a login. Pure."""
 
 import os
 import socket

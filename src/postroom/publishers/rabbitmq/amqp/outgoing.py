@@ -1,4 +1,4 @@
-"""Messages to publish, how the broker answered each, and who waits for the answers."""
+"""Messages that were sent, and the answer to each."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The TLS options of a URL, as RabbitMQ's URI specification and aio-pika name them."""
+"""The TLS options of a URL."""
 
 import ssl
 from collections.abc import Mapping
