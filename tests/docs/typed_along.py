@@ -17,14 +17,11 @@ from pathlib import Path
 from typing import Self
 
 from postroom.publishers.rabbitmq.amqp.address import parse
-from tests.docs.pages import Command
+from tests.docs.pages import CONTINUED, NOTE, PROMPT, Command
 from tests.support.waiting import PATIENCE, eventually
 
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 NAMED = re.compile(r"# (\w+\.py)\n")
-PROMPT = re.compile(r"^\$ ", re.MULTILINE)
-CONTINUED = re.compile(r"\s*\\\n\s*")
-NOTE = re.compile(r"\s+# .*$")
 BROKER = "amqp://guest:guest@localhost:5672/"
 """What the pages name: RabbitMQ as it comes."""
 NOT_HERE = ("make ", "docker ", "cd ", "git ", "python -m venv", ". .venv")
