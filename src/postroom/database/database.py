@@ -116,17 +116,21 @@ class Database:
         fetch = partial(self._transactions.fetch, snapshot=snapshot)
         return await self._try(partial(self._run, fetch, statement, **values))
 
-    async def transact(self, work: Callable[[Run], Awaitable[T]]) -> T:
+    async def transact(self, work: Callable[[Run], Awaitable[T]], *, snapshot: bool = False) -> T:
         """Do some work in a transaction, again if it conflicts with another transaction.
 
         Not if it has waited for a lock already, for as long as a transaction may.
         """
 
         async def attempt() -> T:
-            async with self.transaction() as run:
+            async with self.transaction(snapshot=snapshot) as run:
                 return await work(run)
 
         return await self._try(attempt)
+
+    async def uncut(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run statements to their end on SQLite, also when the task is cancelled meanwhile."""
+        return await (finish(work) if self.sql.shielded else work)
 
     async def close(self) -> None:
         """Close the connections that it keeps, and the engine's."""
@@ -136,7 +140,7 @@ class Database:
     async def _try(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
         for attempts_left in range(ATTEMPTS - 1, -1, -1):
             try:
-                return await (finish(attempt()) if self.sql.shielded else attempt())
+                return await self.uncut(attempt())
             except Exception as error:
                 explain_pooler(error)
                 if not attempts_left or not is_conflict(error) or sql_state(error) == LOCKED:

@@ -31,7 +31,7 @@ class SQLiteDialect:
     try_lock = "SELECT 1"  # there is one writer
     typed = False
     shares_work = False
-    shielded = True  # else the thread of a cancelled task may keep the write lock
+    shielded = True  # else a cancelled statement may keep its lock for as long as the process
 
     def __init__(self, time_limit: timedelta | None = None) -> None:
         self._time_limit = time_limit

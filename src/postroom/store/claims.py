@@ -116,7 +116,8 @@ class Claims:
             rows = await self.database.fetch(self._ready_and_due, snapshot=True, **values)
             if not rows or not rows[0][ANY_BLOCKED]:
                 return rows, {}, Pauses()
-        async with self.database.transaction(snapshot=True) as run:
+
+        async def read(run: Run) -> tuple[Sequence[Any], dict[Key, int], Pauses]:
             rows = await run(self._ready_and_due, **values)
             found = rows[0][ANY_BLOCKED] if rows else 0
             self._any_blocked = bool(found)
@@ -125,19 +126,21 @@ class Claims:
             pauses = await self._paused_records.read(run) if found & PAUSED else Pauses()
             return rows, blocked, pauses
 
+        return await self.database.transact(read, snapshot=True)
+
     async def waiting_behind(
         self, partitions: Collection[int], keys: Collection[Key], held: Collection[int]
     ) -> set[int]:
         """Return the partitions in which other keys wait behind these."""
-        async with self.database.transaction(snapshot=True) as run:
-            rows = await run(
-                self._waiting_behind,
-                partitions=_partitions(partitions, {}),
-                keys=as_rows(keys),
-                held=self.database.sql.numbers(held),
-                ahead=self._blocked_keys.AHEAD,
-            )
-            return {row.partition for row in rows if row.others_wait}
+        rows = await self.database.fetch(
+            self._waiting_behind,
+            snapshot=True,
+            partitions=_partitions(partitions, {}),
+            keys=as_rows(keys),
+            held=self.database.sql.numbers(held),
+            ahead=self._blocked_keys.AHEAD,
+        )
+        return {row.partition for row in rows if row.others_wait}
 
     @transaction
     async def _set_aside(

@@ -155,8 +155,7 @@ class Leases:
             return replace(wanted, poll=replace(wanted.poll, pauses=pauses, draining=draining))
 
         if not self.database.sql.shares_work:  # most looks find nothing to do: no file is locked
-            async with self.database.transaction(snapshot=True) as run:
-                wanted = await look(run)
+            wanted = await self.database.transact(look, snapshot=True)
             if not wanted.writes:
                 return wanted.poll
 

@@ -71,13 +71,16 @@ class Store:
         # Without settings of ours: asyncpg looks up types that it does not know, and would leave
         # jit=off with the connection.
         try:
-            await self.database.sql.prepare(self.database.engine)
-            async with self.database.engine.begin() as connection:
-                await connection.run_sync(check_schema, self.database.tables)
+            await self.database.uncut(self._prepare())
         except Exception as error:
             explain_pooler(error)
             raise
         await self.leases.create()
+
+    async def _prepare(self) -> None:
+        await self.database.sql.prepare(self.database.engine)
+        async with self.database.engine.begin() as connection:
+            await connection.run_sync(check_schema, self.database.tables)
 
     async def counts(self) -> Counts:
         """Count the records that are not delivered."""

@@ -1,15 +1,18 @@
-"""Writers of one process on SQLite, which gives its one lock to any connection that waits."""
+"""SQLite's one lock: who waits for it in which order, and that a cancelled task leaves none."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy import event, text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from postroom.database.database import Database, Run
+from postroom.store.store import Store
 from tests.support.shop import outbox
 
 WRITERS = 20
@@ -77,3 +80,35 @@ async def test_a_writer_that_is_cancelled_leaves_its_turn_to_the_next(database: 
     assert await database.transact(write) == "written"
     with pytest.raises(asyncio.CancelledError):
         await cancelled
+
+
+def cancel_amid(engine: AsyncEngine, words: str, task: "asyncio.Task[Any]") -> None:
+    """Cancel a task while SQLite runs the statement in which these words are."""
+    loop = asyncio.get_running_loop()
+
+    def trace(statement: str) -> None:  # called in the connection's thread
+        if words in statement:
+            loop.call_soon_threadsafe(task.cancel)
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def connected(connection: Any, record: Any) -> None:
+        connection.run_async(lambda driver: driver.set_trace_callback(trace))
+
+
+async def poll(store: Store) -> None:
+    await store.open()
+    await store.leases.poll("a worker", lease=timedelta(seconds=30))
+
+
+@pytest.mark.parametrize("statement", ["PRAGMA journal_mode", "SELECT l.partition"])
+async def test_a_relay_that_is_cancelled_amid_a_statement_leaves_no_lock(
+    database: Database, sqlite_file: AsyncEngine, statement: str
+) -> None:
+    task = asyncio.create_task(poll(Store(database.engine, outbox.tables)))
+    cancel_amid(database.engine, statement, task)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with sqlite_file.connect() as connection:
+        await connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+        checkpoint = await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert checkpoint.one()[0] == 0, "somebody reads or writes"
