@@ -118,7 +118,7 @@ def test_a_record_holds_what_the_event_says() -> None:
     assert (record.aggregate_type, record.aggregate_id) == ("meter", "m-1")
     assert record.occurred_at == MOMENT
     assert record.headers == {}
-    assert (record.status, record.retry_count, record.max_retries) == ("pending", 0, 10)
+    assert (record.status, record.retry_count) == ("pending", 0)
     assert record.payload == {
         "event_id": str(event.event_id),
         "occurred_at": "2026-01-05T00:00:00Z",
@@ -149,11 +149,28 @@ def test_headers_go_with_every_record() -> None:
     assert [record.headers for record in records] == [{"traceparent": "00-1"}] * 2
     records[0].headers["changed"] = 1
     assert "changed" not in records[1].headers
+    retries = [captured(untyped(), into=each)[0].max_retries for each in (outbox, traced, tight)]
+    assert retries == [10, 3, None]
 
 
-def test_an_outbox_says_how_often_to_retry() -> None:
-    assert captured(untyped(), into=traced)[0].max_retries == 3
-    assert captured(untyped(), into=tight)[0].max_retries is None
+async def later() -> dict[str, Any]:
+    return {}
+
+
+def test_headers_are_a_function_that_returns_a_mapping() -> None:
+    class WrongRecord(OutboxRecord):
+        pass
+
+    for wrong in ({"trace": "1"}, None, later):
+        with pytest.raises(ConfigurationError, match=r"headers is .*plain function.*a mapping"):
+            Outbox(MetaData(), record=WrongRecord, headers=wrong)  # type: ignore[arg-type]
+    given: list[Any] = [None, [("trace", "1")], "trace", 5]
+    wrongly = Outbox(MetaData(), record=WrongRecord, headers=lambda: given.pop())
+    session = Session()
+    while given:
+        with pytest.raises(CaptureError, match=r"`headers` .*returned a \w+\. .*a mapping"):
+            wrongly.dispatcher(session).dispatch_sync([untyped()])
+    assert not session.new
 
 
 class Impostor(DomainEvent, name="MeterRead"):
@@ -242,36 +259,6 @@ def test_headers_that_do_not_fit_are_refused(
     with pytest.raises(CaptureError, match=error):
         tight.dispatcher(session).dispatch_sync([untyped()])
     assert not session.new
-
-
-@pytest.mark.parametrize("wrong", [None, [("trace", "1")], "trace", 5])
-def test_headers_that_are_no_mapping_are_refused(wrong: Any) -> None:
-    class WrongRecord(OutboxRecord):
-        pass
-
-    wrongly = Outbox(MetaData(), record=WrongRecord, headers=lambda: wrong)
-    session = Session()
-    with pytest.raises(CaptureError, match=r"`headers` .*returned a \w+\. .*a mapping, such as {}"):
-        wrongly.dispatcher(session).dispatch_sync([untyped()])
-    assert not session.new
-
-
-def test_headers_are_a_function_that_is_not_async() -> None:
-    class WrongRecord(OutboxRecord):
-        pass
-
-    async def later() -> dict[str, Any]:
-        return {}
-
-    for wrong in ({"trace": "1"}, None, later):
-        with pytest.raises(ConfigurationError, match=r"headers is .*plain function.*a mapping"):
-            Outbox(MetaData(), record=WrongRecord, headers=wrong)  # type: ignore[arg-type]
-
-
-def test_events_may_be_any_iterable() -> None:
-    session = Session()
-    outbox.dispatcher(session).dispatch_sync(untyped() for _ in range(3))
-    assert len(session.new) == 3
 
 
 @pytest.mark.parametrize("one", [MeterRead(), untyped(), None, 5, MeterRead])

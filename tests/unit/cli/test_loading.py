@@ -80,15 +80,11 @@ async def test_a_module_may_be_in_a_package(write: Write, tmp_path: Path) -> Non
     assert await load(f"{package.name}.parts:T", Topology) == Topology()
 
 
-@pytest.mark.parametrize("target", ["shop", "shop:", ":relay", "", ":"])
-async def test_what_is_no_path_is_said_to_be_none(target: str) -> None:
+@pytest.mark.parametrize("target", ["shop", "shop:", ":relay", "", ":", "..shop:relay"])
+async def test_what_is_no_path_is_said_to_be_none(write: Write, target: str) -> None:
     text = await error_of(target)
-    assert repr(target) in text
-    assert "path.to.module:name of a OutboxRelay" in text
-
-
-async def test_a_relative_module_is_said_to_be_none(write: Write) -> None:
-    assert "..shop" in await error_of("..shop:relay")
+    assert target in text
+    assert target.startswith("..") or "path.to.module:name of a OutboxRelay" in text
 
 
 async def test_a_module_that_is_not_there_is_named_with_where_it_was_looked_for(
@@ -133,7 +129,7 @@ async def test_what_cannot_be_called_without_arguments_is_an_error(write: Write,
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("\n1 / 0", "line 2: ZeroDivisionError: division by zero"),
+        ("\n1 / 0 or 'postgresql://app:hunter2@db/shop'", "line 2: ZeroDivisionError: division"),
         ("import json\n\njson.loads('{')", "line 3: JSONDecodeError: Expecting property name"),
         ("import no_such_module_at_all", "line 1: ModuleNotFoundError: No module named 'no_such"),
         ("import os\nos.environ['NO_SUCH']", "line 2: KeyError: 'NO_SUCH'"),
@@ -146,9 +142,9 @@ async def test_what_the_users_module_raises_is_named_with_its_line(
     write: Write, text: str, said: str
 ) -> None:
     name = write(text)
-    assert (await error_of(f"{name}:relay")).startswith(
-        f"cannot load {name}:relay: {name}.py, {said}"
-    )
+    found = await error_of(f"{name}:relay")
+    assert found.startswith(f"cannot load {name}:relay: {name}.py, {said}")
+    assert "hunter2" not in found  # no line of the module is shown
 
 
 async def test_a_syntax_error_is_named_with_its_line(write: Write) -> None:
@@ -156,13 +152,6 @@ async def test_a_syntax_error_is_named_with_its_line(write: Write) -> None:
     said = await error_of(f"{name}:relay")
     assert said.startswith(f"cannot load {name}:relay: SyntaxError: ")
     assert f"({name}.py, line 1)" in said
-
-
-async def test_no_line_of_the_users_module_is_shown_because_a_secret_may_be_in_it(
-    write: Write,
-) -> None:
-    name = write("url = int('x') or 'postgresql://app:hunter2@db/shop'")
-    assert "hunter2" not in await error_of(f"{name}:relay")
 
 
 ENGINE = """

@@ -31,9 +31,6 @@ def test_a_table_in_a_pipe_is_aligned_and_never_cut(capsys: pytest.CaptureFixtur
     assert lines[2] == f"{long}  -"
     assert lines[3].split() == ["a", "1"]
     assert "\x1b" not in "".join(lines)
-
-
-def test_a_table_without_rows_is_its_header(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_table(["key", "records"], [])
     assert capsys.readouterr().out == "key  records\n"
 
@@ -75,11 +72,8 @@ def test_json_has_times_in_utc_and_durations_in_seconds(
     }
 
 
-def test_an_age_is_written_with_one_unit() -> None:
+def test_an_age_is_written_with_one_unit_and_a_moment_in_utc() -> None:
     assert output.age(datetime.now(UTC) - timedelta(minutes=4)) == "4 min"
     assert output.age(None) == "-"
-
-
-def test_a_moment_is_written_in_utc() -> None:
     assert output.at(datetime(2026, 1, 31, 12, 0, 1, 5, tzinfo=UTC)) == "2026-01-31 12:00:01Z"
     assert output.at(None) == "-"

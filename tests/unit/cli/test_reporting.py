@@ -66,12 +66,6 @@ def test_an_error_is_one_line_of_text_or_of_json(words: tuple[str, ...], says: s
         assert as_json(text)["logger"] == "postroom.worker"
 
 
-def test_a_command_that_is_not_there_is_named_in_json_too() -> None:
-    code, text = end_of("wroker", POSTROOM_LOG_FORMAT="json")
-    assert code == 2
-    assert "wroker" in as_json(text)["message"]
-
-
 def test_a_file_says_how_errors_are_written(directory: Path) -> None:
     (directory / "pyproject.toml").write_text(
         '[tool.postroom]\nlog_format = "json"\nbatch_size = 0\n'

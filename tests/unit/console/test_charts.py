@@ -42,6 +42,10 @@ def test_a_line_goes_from_its_first_point_to_the_right_edge() -> None:
     [part] = pending.lines[0].parts
     assert coordinates(part) == [(0, HEIGHT / 2), (WIDTH / 2, 0), (WIDTH, HEIGHT)]
     assert (pending.top, pending.summary) == ("20", "Pending: 0")
+    [single] = charts([point(0, pending=7)])[1].lines[0].parts
+    assert coordinates(single) == [(WIDTH, 0), (WIDTH, 0)]
+    [zeros] = charts([point(10), point(0)])[1].lines[0].parts
+    assert {y for _, y in coordinates(zeros)} == {HEIGHT}
 
 
 def test_points_that_are_too_old_are_left_out() -> None:
@@ -56,16 +60,6 @@ def test_a_line_is_interrupted_where_a_value_is_missing() -> None:
     p50, p99 = charts(points)[3].lines
     assert [len(coordinates(each)) for each in p50.parts] == [2, 1]
     assert (p50.latest, p99.latest, p99.parts) == ("-", "-", ())
-
-
-def test_a_single_point_is_a_line_to_the_right_edge() -> None:
-    [part] = charts([point(0, pending=7)])[1].lines[0].parts
-    assert coordinates(part) == [(WIDTH, 0), (WIDTH, 0)]
-
-
-def test_a_chart_of_zeros_is_a_line_at_the_bottom() -> None:
-    pending = charts([point(10), point(0)])[1]
-    assert {y for _, y in coordinates(pending.lines[0].parts[0])} == {HEIGHT}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Samples: taken when it is time, once for all who ask, by a clock of the test."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import timedelta
 from typing import cast
 
@@ -51,12 +50,8 @@ class FakeInspector:
         return BlockedKeysPage(keys=(), total=0, cursor=None)
 
 
-@pytest.fixture
-def made() -> Callable[[FakeInspector], Samples]:
-    return lambda fake: Samples(cast(Inspector, fake), fake.clock)
-
-
-Make = Callable[[FakeInspector], Samples]
+def samples_of(fake: FakeInspector) -> Samples:
+    return Samples(cast(Inspector, fake), fake.clock)
 
 
 async def until_taken(samples: Samples, number: int) -> None:
@@ -64,9 +59,9 @@ async def until_taken(samples: Samples, number: int) -> None:
     await eventually(lambda: len(samples.points) == number)
 
 
-async def test_a_sample_is_kept_for_two_seconds(made: Make) -> None:
+async def test_a_sample_is_kept_for_two_seconds() -> None:
     fake = FakeInspector()
-    samples = made(fake)
+    samples = samples_of(fake)
     first = await samples.latest()
     fake.now += INTERVAL - 0.1
     assert await samples.latest() is first
@@ -78,17 +73,17 @@ async def test_a_sample_is_kept_for_two_seconds(made: Make) -> None:
     assert fake.asked == 2
 
 
-async def test_a_sample_that_is_far_too_old_is_not_shown(made: Make) -> None:
+async def test_a_sample_that_is_far_too_old_is_not_shown() -> None:
     fake = FakeInspector()
-    samples = made(fake)
+    samples = samples_of(fake)
     first = await samples.latest()
     fake.now += INTERVAL + WAIT_AFTER
     assert await samples.latest() is not first
 
 
-async def test_a_sample_that_takes_long_is_kept_for_longer(made: Make) -> None:
+async def test_a_sample_that_takes_long_is_kept_for_longer() -> None:
     fake = FakeInspector(takes=0.4)
-    samples = made(fake)
+    samples = samples_of(fake)
     await samples.latest()
     fake.now += INTERVAL  # the first one may have had to connect
     await samples.latest()
@@ -101,9 +96,9 @@ async def test_a_sample_that_takes_long_is_kept_for_longer(made: Make) -> None:
     await until_taken(samples, 3)
 
 
-async def test_however_long_a_sample_takes_it_is_kept_for_half_a_minute(made: Make) -> None:
+async def test_however_long_a_sample_takes_it_is_kept_for_half_a_minute() -> None:
     fake = FakeInspector(takes=6.0)
-    samples = made(fake)
+    samples = samples_of(fake)
     await samples.latest()
     for number in (2, 3):
         fake.now += LONGEST
@@ -111,18 +106,18 @@ async def test_however_long_a_sample_takes_it_is_kept_for_half_a_minute(made: Ma
         await until_taken(samples, number)
 
 
-async def test_after_a_change_a_page_waits_for_a_new_sample(made: Make) -> None:
+async def test_after_a_change_a_page_waits_for_a_new_sample() -> None:
     fake = FakeInspector()
-    samples = made(fake)
+    samples = samples_of(fake)
     first = await samples.latest()
     samples.expire()
     assert await samples.latest() is not first
     assert fake.asked == 2
 
 
-async def test_a_sample_that_began_before_a_change_is_not_shown(made: Make) -> None:
+async def test_a_sample_that_began_before_a_change_is_not_shown() -> None:
     fake = FakeInspector()
-    samples = made(fake)
+    samples = samples_of(fake)
     fake.may_answer.clear()
     asking = asyncio.create_task(samples.latest())
     await eventually(lambda: fake.asked == 1)
@@ -131,17 +126,17 @@ async def test_a_sample_that_began_before_a_change_is_not_shown(made: Make) -> N
     assert (await asking).overview.ready == 2
 
 
-async def test_all_who_ask_at_once_get_one_sample(made: Make) -> None:
+async def test_all_who_ask_at_once_get_one_sample() -> None:
     fake = FakeInspector()
-    samples = made(fake)
+    samples = samples_of(fake)
     found = await asyncio.gather(*(samples.latest() for _ in range(10)))
     assert fake.asked == 1
     assert len({id(each) for each in found}) == 1
 
 
-async def test_while_a_sample_is_taken_all_get_the_last_one(made: Make) -> None:
+async def test_while_a_sample_is_taken_all_get_the_last_one() -> None:
     fake = FakeInspector()
-    samples = made(fake)
+    samples = samples_of(fake)
     first = await samples.latest()
     fake.now += INTERVAL
     fake.may_answer.clear()
@@ -152,9 +147,9 @@ async def test_while_a_sample_is_taken_all_get_the_last_one(made: Make) -> None:
     assert fake.asked == 2
 
 
-async def test_after_a_failure_the_next_who_asks_tries_again(made: Make) -> None:
+async def test_after_a_failure_the_next_who_asks_tries_again() -> None:
     fake = FakeInspector()
-    samples = made(fake)
+    samples = samples_of(fake)
     fake.fails = True
     with pytest.raises(OSError, match="away"):
         await samples.latest()
@@ -162,9 +157,9 @@ async def test_after_a_failure_the_next_who_asks_tries_again(made: Make) -> None
     assert (await samples.latest()).overview.ready == 2
 
 
-async def test_a_database_that_stays_away_is_not_hidden_for_long(made: Make) -> None:
+async def test_a_database_that_stays_away_is_not_hidden_for_long() -> None:
     fake = FakeInspector()
-    samples = made(fake)
+    samples = samples_of(fake)
     first = await samples.latest()
     fake.fails = True
     fake.now += INTERVAL
@@ -174,9 +169,9 @@ async def test_a_database_that_stays_away_is_not_hidden_for_long(made: Make) -> 
         await samples.latest()
 
 
-async def test_a_point_is_kept_of_each_of_the_last_samples(made: Make) -> None:
+async def test_a_point_is_kept_of_each_of_the_last_samples() -> None:
     fake = FakeInspector()
-    samples = made(fake)
+    samples = samples_of(fake)
     for _ in range(KEPT + 5):
         await samples.latest()
         fake.now += INTERVAL + WAIT_AFTER

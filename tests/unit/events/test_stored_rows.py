@@ -37,7 +37,10 @@ WRITABLE = [case for case in CASES if case.name != "deep_event"]
 @pytest.mark.requirement("A6")
 @pytest.mark.parametrize("case", WRITABLE, ids=lambda case: case.name)
 def test_an_event_is_written_as_its_row_was(case: Case) -> None:
-    assert same(as_jsonb(encode_event(case.written)), json.loads(ROWS[case.name]["payload"]))
+    row, written = json.loads(ROWS[case.name]["payload"]), as_jsonb(encode_event(case.written))
+    for document in (row, written):
+        document.get("tags", []).sort()  # of a model: pydantic writes a set in any order
+    assert same(written, row)
 
 
 def test_every_row_has_an_event_and_every_event_a_row() -> None:

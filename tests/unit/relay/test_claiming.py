@@ -77,14 +77,9 @@ def many(
     return [record(each, key, partition=partition) for each in range(first, first + count)]
 
 
-def test_it_claims_from_the_leased_partitions_with_their_tokens() -> None:
+def test_it_claims_from_the_leased_partitions_and_no_others() -> None:
     planner = Planner(1, 2)
     assert planner.plan.partitions(100) == {1: 10, 2: 20}
-    assert planner.plan.depth({1, 2}) == 20
-
-
-def test_it_claims_nothing_from_partitions_that_it_may_not_rely_on() -> None:
-    planner = Planner(1, 2)
     planner.plan.look_into([1, 3])
     assert planner.plan.partitions(100) == {1: 10}
     assert planner.plan.partitions(1000) == {}
@@ -149,15 +144,9 @@ def test_it_says_which_partitions_have_to_wait_for_room() -> None:
     assert planner.plan.no_room_for == set()
 
 
-def test_a_claim_fills_the_capacity() -> None:
-    planner = Planner(1, 2, 3)
-    assert planner.plan.depth({1, 2, 3}) == 14  # a third of 40, rounded up
-    planner.claimed(*many(10), more={1})
-    assert planner.plan.depth({1}) == 30
-
-
 def test_a_partition_with_its_share_of_the_capacity_is_not_claimed_from() -> None:
     planner = Planner(1, 2)
+    assert (planner.plan.depth({1, 2}), planner.plan.depth({1, 2, 3})) == (20, 14)  # rounded up
     planner.claimed(*many(19, key="a"), more={1, 2})
     assert set(planner.plan.partitions(100)) == {1, 2}
     planner.claimed(*many(1, first=20, key="a"), more={1, 2})
@@ -215,21 +204,14 @@ def test_the_floors_of_partitions_that_are_not_leased_any_more_are_forgotten() -
 
 
 def test_claims_in_a_row_that_find_nothing_are_counted() -> None:
-    planner = Planner(1)
-    counts: list[int] = []
-    for _ in range(3):
-        assert planner.claimed()
-        counts.append(planner.plan.empty_claims)
-    assert counts == [1, 2, 3]
-
-
-def test_a_record_between_two_empty_claims_makes_the_second_the_first_in_a_row() -> None:
     planner, one = Planner(1), record(1)
-    assert planner.claimed()
-    assert not planner.claimed(one)
-    planner.order.settled(one)
-    assert planner.claimed()
-    assert planner.plan.empty_claims == 1
+    counts: list[int] = []
+    for found in ([], [], [one], []):
+        planner.claimed(*found)
+        counts.append(planner.plan.empty_claims)
+        for each in found:
+            planner.order.settled(each)
+    assert counts == [1, 2, 0, 1]
 
 
 def test_there_is_something_to_deliver_while_records_are_held_or_partitions_have_more() -> None:

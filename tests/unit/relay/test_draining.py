@@ -112,20 +112,13 @@ async def test_the_end_of_a_pause_of_everything_leaves_a_worker_drained() -> Non
     assert bench.publisher.sent == []
 
 
-async def test_run_once_of_a_drained_worker_ends() -> None:
+@pytest.mark.parametrize(("draining", "paused"), [(True, False), (False, True)])
+async def test_run_once_of_a_drained_worker_or_a_paused_outbox_ends(
+    draining: bool, paused: bool
+) -> None:
     bench = Bench(drain=True)
-    bench.store.draining = True
+    bench.store.draining, bench.store.pauses = draining, Pauses(everything=paused)
     bench.store.put(1, 2)
     await bench.loop.run()
     assert bench.publisher.sent == []
     assert bench.clock.now == START  # and waits for no lease
-
-
-async def test_run_once_that_is_drained_on_the_way_finishes_what_is_in_flight_and_ends() -> None:
-    bench = Bench(drain=True, seconds=0.7, max_in_flight=1)
-    bench.store.put(1, 2, 3)
-    drain(bench, 0.5)
-    await bench.loop.run()
-    assert bench.publisher.sent == [1]
-    assert sorted(bench.store.rows) == [2, 3]
-    assert bench.clock.now < START + 2

@@ -88,6 +88,10 @@ def test_the_surplus_is_what_is_least_in_use_and_is_not_claimed_from(leases: Hel
     leases.limit(1, {1: 7, 2: 0, 3: 2}.__getitem__, now=100)
     assert leases.surplus == {2, 3}
     assert leases.claimable(100) == {1: 1}
+    for share in (3, 4, 64):
+        leases.limit(share, lambda _: 0, now=100)
+        assert (leases.surplus, set(leases.claimable(100))) == (frozenset(), {1, 2, 3})
+    leases.limit(1, {1: 7, 2: 0, 3: 2}.__getitem__, now=100)
     assert leases.covers(record(1, partition=2, token=5), 100)  # what is held may still be sent
 
 
@@ -107,19 +111,6 @@ def test_the_second_begins_anew_when_a_partition_was_in_the_share_meanwhile(
     for share, now in [(2, 100.0), (3, 100.5), (2, 101.0)]:
         leases.limit(share, {1: 7, 2: 5, 3: 0}.__getitem__, now=now)
     assert not leases.leaves(record(1, partition=3), 101.5)
-
-
-@pytest.mark.parametrize("share", [3, 4, 64])
-def test_there_is_no_surplus_within_the_share(leases: HeldLeases, share: int) -> None:
-    leases.limit(share, lambda _: 0, now=100)
-    assert leases.surplus == frozenset()
-
-
-def test_the_surplus_comes_back_when_the_share_grows(leases: HeldLeases) -> None:
-    leases.limit(0, lambda _: 0, now=100)
-    assert leases.claimable(100) == {}
-    leases.limit(3, lambda _: 0, now=100)
-    assert set(leases.claimable(100)) == {1, 2, 3}
 
 
 def test_all_can_be_released(leases: HeldLeases) -> None:

@@ -45,15 +45,6 @@ async def test_with_nothing_to_do_it_only_polls_once_per_interval() -> None:
     assert bench.store.names == ["poll"] * 4 + ["release"]
 
 
-async def test_a_commit_wakes_it() -> None:
-    bench = Bench()
-    bench.clock.at(5, lambda: bench.store.put(1))
-    bench.clock.at(5, bench.loop.wake)
-    await bench.run(6)
-    assert bench.at(5)[:3] == ["poll", "claim", "settle"]
-    assert bench.publisher.sent == [1]
-
-
 async def test_the_next_of_a_key_does_not_wait_for_a_settlement() -> None:
     bench = Bench()
     bench.store.put(*range(1, 6), key="a")
@@ -286,17 +277,6 @@ async def test_run_once_does_not_wait_for_more_when_nothing_is_in_flight() -> No
         (round(each.at, 3), each.values["delivered"]) for each in bench.store.named("settle")
     ]
     assert settled == [(0.025, [1]), (0.075, [2, 3])]
-
-
-async def test_a_record_for_which_others_wait_is_settled_at_once() -> None:
-    bench = Bench(seconds=0.025)
-    bench.store.put(1, 2, key="a")
-    bench.publisher.reply = lambda records: (
-        [Refused("no route")] if records[0].position == 2 else delivers_all(records)
-    )
-    await bench.run(0.06)
-    first, second, *_ = (round(each.at, 3) for each in bench.store.named("settle"))
-    assert (first, second) == (0.025, 0.05)
 
 
 # -- records that are not delivered

@@ -110,17 +110,6 @@ async def test_a_lock_that_a_poll_or_a_claim_meets_is_no_outage(
     assert "unavailable" not in caplog.text
 
 
-async def test_the_pauses_grow_too_if_only_claims_fail(caplog: pytest.LogCaptureFixture) -> None:
-    bench = Bench()
-    bench.store.put(1)
-    bench.store.fail("claim", refused_connection, times=10_000)
-    bench.clock.at(60, lambda: bench.store.fail("claim", refused_connection, times=0))
-    await bench.run(120)
-    assert bench.publisher.sent == [1]
-    assert bench.between("claim", 0, 60) < 20
-    assert sum("available again" in each for each in caplog.messages) == 1
-
-
 async def test_a_database_that_is_unavailable_is_not_tried_before_the_pause_is_over() -> None:
     bench = Bench()
     bench.store.fail("poll", refused_connection, times=3)

@@ -87,17 +87,14 @@ def test_a_limit_below_one_still_gives_one_attempt(limit: int) -> None:
     assert delays(RetrySchedule.polls(), limit) == [None]
 
 
-def test_a_permanent_refusal_fails_at_once() -> None:
-    attempt = refuse(RetrySchedule.backoff(), permanent=True)
-    assert (attempt.verdict, attempt.delay) == (Verdict.FAILED, timedelta())
-    assert (attempt.retry_count, attempt.reason) == (1, "no route")
-
-
-def test_a_record_that_is_tried_again_blocks_its_key_whatever_failed_ones_do() -> None:
+def test_a_permanent_refusal_fails_at_once_and_holds_its_key_if_so_set() -> None:
     backoff = RetrySchedule.backoff()
     assert refuse(backoff, on_failed="continue").blocks_key
     assert not refuse(backoff, permanent=True, on_failed="continue").blocks_key
-    assert refuse(backoff, permanent=True, on_failed="hold").blocks_key
+    attempt = refuse(backoff, permanent=True, on_failed="hold")
+    assert attempt.blocks_key
+    assert (attempt.verdict, attempt.delay) == (Verdict.FAILED, timedelta())
+    assert (attempt.retry_count, attempt.reason) == (1, "no route")
 
 
 @pytest.mark.parametrize("on_failed", ["hold", "continue"])

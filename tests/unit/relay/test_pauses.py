@@ -53,14 +53,6 @@ async def test_a_pause_of_everything_costs_a_poll_a_second_at_most() -> None:
     assert len(bench.store.named("poll")) <= 62
 
 
-async def test_a_drain_of_a_paused_outbox_ends() -> None:
-    bench = Bench(drain=True)
-    bench.store.pauses = EVERYTHING
-    bench.store.put(1, 2)
-    await bench.loop.run()
-    assert bench.publisher.sent == []
-
-
 async def test_what_is_held_of_a_paused_type_is_not_sent() -> None:
     bench = Bench(seconds=0.7, max_in_flight=1)
     bench.store.put(1, 2, 3, 4)

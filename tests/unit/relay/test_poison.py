@@ -183,19 +183,13 @@ def many(count: int, partition: int = 1, first: int = 1) -> list[HeldRecord]:
 @pytest.mark.requirement("E1")
 @pytest.mark.parametrize(("crashes", "one_by_one"), [(0, False), (1, False), (2, True), (3, True)])
 def test_sending_one_by_one_begins_with_the_second_crash(crashes: int, one_by_one: bool) -> None:
-    worker = Worker(lease(crashes=crashes))
-    worker.hold(record(1))
+    worker = Worker(lease(crashes=crashes), lease(2, crashes=1))
+    assert worker.poison.survived(worker.order) == []  # before a record was claimed
+    worker.hold(record(1), record(2, partition=2))
     assert ONE_BY_ONE_AFTER == 2
     assert worker.poison.may_send(record(1).partition) is not one_by_one
+    assert worker.poison.may_send(2)  # its last holder did not die twice
     assert worker.choose() == ({1: 1} if one_by_one else {})
-
-
-def test_sending_one_by_one_is_about_the_partitions_whose_holders_died_and_no_others() -> None:
-    worker = Worker(lease(1, crashes=2), lease(2, crashes=1))
-    worker.hold(record(1, partition=1), record(2, partition=2))
-    assert not worker.poison.may_send(record(1, partition=1).partition)
-    assert worker.poison.may_send(record(2, partition=2).partition)
-    assert worker.choose() == {1: 1}
 
 
 def test_one_record_of_each_partition_is_sent_at_a_time() -> None:
@@ -233,21 +227,15 @@ def test_sending_one_by_one_covers_twice_what_one_process_may_have_held_and_sixt
     assert worker.poison.may_send(record(1).partition)
 
 
-def test_a_further_poll_does_not_start_the_count_again() -> None:
-    worker = Worker(lease(), capacity=1)
-    worker.hold(*many(20))
-    for _ in range(5):
-        worker.deliver(worker.send())
-        worker.poll(lease())
-    assert worker.count() == 11
-
-
 def test_sending_one_by_one_ends_by_itself_and_names_the_partitions_whose_crashes_to_clear() -> (
     None
 ):
     worker = Worker(lease(1), lease(2, crashes=3), capacity=1)
     worker.hold(*many(20, partition=1), *many(20, partition=2, first=101))
-    ended = [worker.deliver(worker.send()) for _ in range(16)]
+    ended: list[list[int]] = []
+    for _ in range(16):
+        worker.poll(lease(1), lease(2, crashes=3))  # does not start the count again
+        ended.append(worker.deliver(worker.send()))
     assert ended == [[]] * 15 + [[1, 2]]
     assert worker.choose() == {}
 
@@ -256,13 +244,6 @@ def test_sending_one_by_one_ends_when_all_records_of_a_partition_are_delivered()
     worker = Worker(lease(1), lease(2))
     worker.hold(*many(2, partition=1), *many(3, partition=2, first=11))
     assert [worker.deliver(worker.send()) for _ in range(3)] == [[], [1], [2]]
-
-
-def test_sending_one_by_one_does_not_end_before_a_record_was_claimed() -> None:
-    worker = Worker(lease())
-    assert worker.poison.survived(worker.order) == []
-    worker.hold(record(1))
-    assert worker.choose() == {1: 1}
 
 
 @pytest.mark.parametrize("polled", [[lease(1, crashes=1), lease(2)], [lease(2)]])

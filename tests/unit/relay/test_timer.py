@@ -29,13 +29,19 @@ def polled(timer: PollTimer, now: float, poll: Poll) -> float:
     return round(timer.next_poll - now, 6)
 
 
-def test_the_first_poll_is_due_at_once() -> None:
-    assert poll_timer().due(0.0)
-    assert not poll_timer().woken  # but not because of a commit
+@pytest.mark.parametrize(
+    ("poll", "drain"), [(NOTHING, False), (NOTHING, True), (OTHERS_WORK, False)]
+)
+def test_it_says_when_there_is_nothing_to_do(poll: Poll, drain: bool) -> None:
+    timer = poll_timer(drain=drain)
+    timer.begin(100)
+    assert timer.end(poll, busy=False)
+    assert not timer.waits_for_others
 
 
-def test_with_nothing_to_do_it_polls_once_per_interval() -> None:
+def test_with_nothing_to_do_it_polls_at_once_and_then_once_per_interval() -> None:
     timer = poll_timer()
+    assert (timer.due(0.0), timer.woken) == (True, False)
     assert polled(timer, 100, NOTHING) == POLL_INTERVAL
     assert not timer.due(100 + POLL_INTERVAL - 0.01)
     assert timer.due(100 + POLL_INTERVAL)
@@ -77,13 +83,6 @@ def test_in_a_quiet_moment_a_poll_comes_a_little_sooner() -> None:
     assert not timer.due(100.7, quiet=True)
     assert timer.due(100.8, quiet=True)
     assert not timer.due(100.8)
-
-
-def test_there_is_nothing_to_do_when_only_others_have_work() -> None:
-    timer = poll_timer()
-    timer.begin(100)
-    assert timer.end(OTHERS_WORK, busy=False)
-    assert not timer.waits_for_others
 
 
 @pytest.mark.parametrize("poll_interval", [0.2, 0.9])
@@ -179,9 +178,3 @@ def test_a_drain_waits_as_long_again_for_others_when_there_was_something_else(po
     polled(timer, 200 + 1.5 * LEASE - 0.1, OTHERS_WORK)
 
     assert timer.waits_for_others
-
-
-def test_a_drain_with_nothing_left_has_nothing_to_do() -> None:
-    timer = poll_timer(drain=True)
-    timer.begin(100)
-    assert timer.end(NOTHING, busy=False)
