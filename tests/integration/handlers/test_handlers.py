@@ -1,8 +1,8 @@
 """Handlers on real databases: none is repeated for another's sake, and an effect happens once."""
 
 import asyncio
+import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from tests.support.noting import (
     noting_container,
     noting_publisher,
 )
+from tests.support.program import run_program
 from tests.support.shop import Account, AccountOpened, Base, Note, outbox
 from tests.support.waiting import PATIENCE, eventually
 
@@ -193,10 +194,9 @@ async def test_an_effect_happens_once_although_the_process_was_killed_after_the_
     shop: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
     url = shop.url.render_as_string(hide_password=False)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.support.killed_handler", url, str(record.id), cwd=REPOSITORY
-    )
-    assert await asyncio.wait_for(process.wait(), PATIENCE) == -signal.SIGKILL
+    killed = ["-m", "tests.support.killed_handler", url, str(record.id)]
+    done = run_program(killed, folder=REPOSITORY, environment=os.environ)
+    assert done.code == -signal.SIGKILL, done.err
     assert await notes(shop) == ["WriteNote a@b.com"]
     publisher = await noting_publisher(shop, diary, WriteNote, session=MainAsyncSession)
     assert await one(publisher, record) == DELIVERED
