@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from tests.conformance.inspection.window import Window
 from tests.conformance.inspection_suite import InspectionSuite
 from tests.conformance.store.harnesses import postgres, sqlite
 from tests.conformance.store.rig import StoreHarness
@@ -49,3 +50,9 @@ class TestSQLite(InspectionSuite):
     @pytest.fixture
     def harness(self, _sqlite: StoreHarness) -> StoreHarness:
         return _sqlite
+
+    @pytest.mark.extended  # it asks every question for each of 44 kinds of rubbish, twice
+    async def test_no_rubbish_in_a_row_keeps_a_question_from_its_answer(
+        self, window: Window
+    ) -> None:
+        await super().test_no_rubbish_in_a_row_keeps_a_question_from_its_answer(window)

@@ -24,6 +24,7 @@ from tests.conformance.publisher_suite import (
     PublisherSuite,
 )
 from tests.support.broker import Broker, Received
+from tests.support.rabbitmq import temporary_vhost
 from tests.support.waiting import eventually
 
 EVERYTHING = frozenset(Arrival.__slots__) - {"id", "payload"}
@@ -156,15 +157,23 @@ def _arrival(message: Received) -> Arrival:
     )
 
 
+@pytest.fixture(scope="module")
+def _vhost() -> Iterator[str]:
+    """A vhost of the module's: each test has names of its own in it, and deletes what it made."""
+    with temporary_vhost() as url:
+        yield url
+
+
 class TestRabbitMQPublisher(PublisherSuite):
     @pytest.fixture
-    def harness(self, rabbitmq_url: str) -> Iterator[PublisherHarness]:
-        harness = RabbitMQHarness(rabbitmq_url)
+    def harness(self, _vhost: str) -> Iterator[PublisherHarness]:
+        harness = RabbitMQHarness(_vhost)
         yield harness
         harness.broker.close()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="uvloop does not run on Windows")
+@pytest.mark.extended
 class TestRabbitMQPublisherOnUvloop(TestRabbitMQPublisher):
     """Many servers run applications on uvloop, which is not quite asyncio. See conftest."""
 

@@ -10,7 +10,7 @@ from tests.conformance.store.cleaning import Cleaning
 from tests.conformance.store.harnesses import postgres, sqlite
 from tests.conformance.store.rig import StoreHarness
 from tests.conformance.store.rubbish import ON_POSTGRES, ON_SQLITE, Rubbish
-from tests.conformance.store_suite import OperationsSuite, StoreSuite
+from tests.conformance.store_suite import OperationsSuite, StoreFixtures, StoreSuite
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -43,8 +43,17 @@ class TestPostgresStoreWithAsyncpg(StoreSuite):
         return str(request.param)
 
 
-class TestPostgresStoreWithPsycopg(OperationsSuite, Claiming, Cleaning, Rubbish):
+class TestPostgresStoreWithPsycopg(StoreFixtures, Claiming, Cleaning):
     """What depends on the driver: parameters and rows of every statement. The rest is SQL."""
+
+    @pytest.fixture
+    def harness(self, _psycopg: StoreHarness) -> StoreHarness:
+        return _psycopg
+
+
+@pytest.mark.extended
+class TestPostgresOperationsWithPsycopg(OperationsSuite, Rubbish):
+    """The rest of what depends on the driver."""
 
     @pytest.fixture
     def harness(self, _psycopg: StoreHarness) -> StoreHarness:

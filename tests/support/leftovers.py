@@ -56,6 +56,7 @@ def watched(url: URL) -> Iterator[None]:
     """Look at this database, too."""
     address = url.render_as_string(hide_password=False)
     with psycopg.connect(address, autocommit=True) as Watch.shared:
+        keep_tables()  # and schemas: a new database has some
         yield
     Watch.shared = None
 

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any, NewType
 
 from dishka import AsyncContainer, Provider, Scope, make_async_container
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session
 
 from postroom import EventRegistry
+from postroom.publishers.base import Outcome
 from postroom.publishers.handlers.publisher import HandlersPublisher
+from postroom.record import ClaimedRecord
 from tests.support.shop import AccountOpened, Note, outbox
 
 MainAsyncSession = NewType("MainAsyncSession", AsyncSession)
@@ -75,3 +77,15 @@ async def noting_publisher(
     publisher = HandlersPublisher(**chosen)
     publisher.use(outbox, engine)
     return publisher
+
+
+async def one(publisher: HandlersPublisher, record: ClaimedRecord) -> Outcome:
+    """Deliver one record."""
+    [outcome] = await publisher.publish([record])
+    return outcome
+
+
+async def notes(engine: AsyncEngine) -> list[str]:
+    """Give the texts of the notes, sorted."""
+    async with engine.connect() as connection:
+        return sorted(await connection.scalars(select(Note.text)))

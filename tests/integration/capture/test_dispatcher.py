@@ -31,7 +31,7 @@ pytestmark = pytest.mark.no_cover  # others cover the same, for less time
 
 IN_ORDER = select(OutboxRecord).order_by(outbox.tables.records.c.position)
 bounded = settings(
-    max_examples=25,
+    max_examples=10,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

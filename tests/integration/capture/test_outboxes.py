@@ -190,7 +190,13 @@ def run(tmp_path: Path) -> Run:
     return execute
 
 
-@pytest.mark.parametrize("made", ["Outbox(Base.metadata)", "map_outbox_table(Base.registry)"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param("Outbox(Base.metadata)", marks=pytest.mark.extended),
+        "map_outbox_table(Base.registry)",
+    ],
+)
 def test_the_only_outbox_is_found_by_itself(run: Run, made: str) -> None:
     run(f"""
         outbox = {made}
@@ -205,7 +211,13 @@ def test_the_only_outbox_is_found_by_itself(run: Run, made: str) -> None:
     """)
 
 
-@pytest.mark.parametrize("second", ["Outbox(MetaData())", "map_outbox_table(Base.registry)"])
+@pytest.mark.parametrize(
+    "second",
+    [
+        "Outbox(MetaData())",
+        pytest.param("map_outbox_table(Base.registry)", marks=pytest.mark.extended),
+    ],
+)
 def test_of_several_outboxes_none_is_chosen(run: Run, second: str) -> None:
     run(f"""
         audit, other = Outbox(MetaData(), table="audit", schema="log"), {second}

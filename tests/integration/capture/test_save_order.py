@@ -12,7 +12,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from postroom import UntypedEvent
 from postroom.capture.commit_order import STRIPES
 from tests.support.commit_order import relaxed, something, wait_until_blocked
-from tests.support.connections import KINDS, WITHOUT_ORM, Kind, async_core, raw_asyncpg
+from tests.support.connections import (
+    KINDS,
+    WITHOUT_ORM,
+    Kind,
+    as_parameters,
+    async_core,
+    raw_asyncpg,
+)
 from tests.support.rows import rows
 from tests.support.waiting import FULL, PATIENCE
 
@@ -20,15 +27,20 @@ pytestmark = [pytest.mark.no_cover, pytest.mark.requirement("E13")]
 
 MANY_KEYS = 20_000 if FULL else 3_500
 """With 10 parameters each, more than the 32,767 that a statement of asyncpg may have."""
-STEPS = 10 if FULL else 5
+STEPS = 10 if FULL else 3
 HELD = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
 
-# The first writer of a pair, and the second.
-PAIRS = [
-    *product(("Session",), WITHOUT_ORM),
-    *product(WITHOUT_ORM, ("AsyncSession",)),
+MAIN_PAIRS = [
+    ("AsyncSession", "AsyncSession"),
     ("asyncpg", "psycopg"),
     ("psycopg-async", "Connection"),
+    ("AsyncConnection", "Session"),
+]
+"""The first writer of a pair, and the second."""
+OTHER_PAIRS = [*product(("Session",), WITHOUT_ORM), *product(WITHOUT_ORM, ("AsyncSession",))]
+PAIRS = [
+    *MAIN_PAIRS,
+    *(pytest.param(*pair, marks=pytest.mark.extended) for pair in OTHER_PAIRS),
 ]
 
 
@@ -60,7 +72,7 @@ async def test_a_second_writer_of_a_key_waits_for_the_first_to_commit(
     assert await names(engine) == ["first", "other", "second"]
 
 
-@pytest.mark.parametrize("kind", WITHOUT_ORM)
+@pytest.mark.parametrize("kind", as_parameters([*WITHOUT_ORM, "AsyncSession"]))
 async def test_a_savepoint_rolled_back_does_not_lose_the_lock(
     engine: AsyncEngine, postgres_url: str, kind: str
 ) -> None:
@@ -91,7 +103,7 @@ async def test_writers_of_other_keys_and_of_none_do_not_wait(
 
 @pytest.mark.usefixtures("relaxed_tables")
 async def test_relaxed_ordering_does_not_wait(engine: AsyncEngine, postgres_url: str) -> None:
-    for kind in WITHOUT_ORM.values():
+    for kind in KINDS.values():
         async with raw_asyncpg(postgres_url) as first, kind(postgres_url) as second:
             await first.save(something(1), into=relaxed)
             await asyncio.wait_for(second.save(something(1), into=relaxed), PATIENCE)
@@ -103,7 +115,7 @@ async def test_writers_with_the_same_keys_in_another_order_do_not_deadlock(
     events = [something(key) for key in range(200 if FULL else 60)]
 
     async def write(kind: Kind, step: int) -> None:
-        for _ in range(4):
+        for _ in range(2):
             again = [something(event.aggregate_id) for event in events[::step]]
             await commit(kind, postgres_url, *again)
 
@@ -155,10 +167,11 @@ async def turns_by_key(engine: AsyncEngine) -> dict[str, list[int]]:
     return turns
 
 
-async def test_thousands_of_keys_are_saved_in_one_statement_under_a_bounded_number_of_locks(
-    engine: AsyncEngine, postgres_url: str
+@pytest.mark.parametrize("kind", ["asyncpg", "AsyncSession"])
+async def test_thousands_of_keys_are_saved_under_a_bounded_number_of_locks(
+    engine: AsyncEngine, postgres_url: str, kind: str
 ) -> None:
-    async with raw_asyncpg(postgres_url) as transaction:
+    async with KINDS[kind](postgres_url) as transaction:
         await transaction.save(*(something(key, name=str(key)) for key in range(MANY_KEYS)))
         assert STRIPES / 2 < await transaction.execute(HELD) <= STRIPES
     assert await names(engine) == [str(key) for key in range(MANY_KEYS)]

@@ -1,8 +1,7 @@
 """Two outboxes in one process: each with a record class, a table and rules of its own."""
 
-import subprocess
-import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from postroom import (
     UntypedEvent,
     deserialize_event,
 )
+from tests.support.program import run_program
 from tests.support.shop import Account
 from tests.support.shop import outbox as first
 
@@ -247,6 +247,8 @@ def test_a_record_class_can_be_mapped_once() -> None:
 
 
 @pytest.mark.parametrize("definitions", [DEFINITIONS, DEFINITIONS[::-1]])
-def test_the_order_of_definition_does_not_matter(definitions: list[str]) -> None:
-    script = OTHER_WAY_ROUND.format(definitions="\n".join(definitions))
-    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
+def test_the_order_of_definition_does_not_matter(definitions: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(OTHER_WAY_ROUND.format(definitions="\n".join(definitions)))
+    done = run_program(["-W", "error", file], folder=tmp_path, environment={})
+    assert done.code == 0, done.err

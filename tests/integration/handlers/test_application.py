@@ -28,6 +28,7 @@ from postroom import (
 )
 from postroom.integrations.dishka import EventHandlerProvider, OutboxProvider, check_handlers
 from postroom.integrations.fastapi import relay_lifespan
+from tests.support.noting import notes
 from tests.support.shop import Account, AccountOpened, Note, outbox
 from tests.support.waiting import eventually
 
@@ -133,11 +134,6 @@ async def live(app: FastAPI) -> AsyncIterator[AsyncClient]:
         AsyncClient(transport=ASGITransport(app), base_url="http://test") as client,
     ):
         yield client
-
-
-async def notes(database: AsyncEngine) -> list[str]:
-    async with async_sessionmaker(database)() as session:
-        return sorted(await session.scalars(select(Note.text)))
 
 
 async def delivered(database: AsyncEngine, wanted: int) -> None:

@@ -1,71 +1,35 @@
 """Handlers that fail half-way: what they committed, what is noted of them, and what runs again."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import NullPool, select, text
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from postroom import EventRegistry, HandlersPublisher, OutboxRelay, RetrySchedule
 from postroom.identity import uuid7
-from postroom.publishers.base import DELIVERED, Outcome, Refused
+from postroom.publishers.base import DELIVERED, Refused
 from postroom.record import ClaimedRecord
 from postroom.testing import FakeClock
-from tests.support.claims import claimed
 from tests.support.noting import (
     Diary,
     MainAsyncSession,
     WriteNote,
+    notes,
     noting_container,
     noting_publisher,
+    one,
 )
-from tests.support.shop import AccountOpened, Note, outbox
+from tests.support.shop import AccountOpened, outbox
 from tests.support.waiting import PATIENCE, eventually
 
 SOON = timedelta(seconds=0.5)
 
 
-@pytest.fixture
-async def sqlite_shop(shop_file: Path) -> AsyncIterator[AsyncEngine]:
-    """A SQLite file through aiosqlite."""
-    engine = create_async_engine(f"sqlite+aiosqlite:///{shop_file}", poolclass=NullPool)
-    yield engine
-    await engine.dispose()
-
-
-@pytest.fixture(params=["engine", "sqlite_shop"], ids=["postgresql", "sqlite"])
-def shop(request: pytest.FixtureRequest) -> AsyncEngine:
-    """The shop's database, on either kind."""
-    engine: AsyncEngine = request.getfixturevalue(request.param)
-    return engine
-
-
-@pytest.fixture
-def diary() -> Diary:
-    return Diary()
-
-
 def opened() -> AccountOpened:
     return AccountOpened(account_id=uuid7(), email="a@b.com")
-
-
-@pytest.fixture
-def record() -> ClaimedRecord:
-    return claimed(opened())
-
-
-async def one(publisher: HandlersPublisher, record: ClaimedRecord) -> Outcome:
-    [outcome] = await publisher.publish([record])
-    return outcome
-
-
-async def notes(engine: AsyncEngine) -> list[str]:
-    async with engine.connect() as connection:
-        return sorted(await connection.scalars(select(Note.text)))
 
 
 async def execute(engine: AsyncEngine, statement: str) -> None:
@@ -87,17 +51,17 @@ class HangsOnce(WriteNote):
 
 
 async def test_a_handler_that_timed_out_after_its_commit_is_run_again(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
     options: dict[str, Any] = {"session": MainAsyncSession, "timeout": SOON}
-    publisher = await noting_publisher(shop, diary, HangsOnce, **options)
+    publisher = await noting_publisher(database, diary, HangsOnce, **options)
     outcome = await one(publisher, record)
     assert isinstance(outcome, Refused)
     assert "took longer than" in outcome.reason
     assert await one(publisher, record) == DELIVERED
     assert await one(publisher, record) == DELIVERED
     assert diary.ran == ["HangsOnce"] * 2
-    assert await notes(shop) == ["HangsOnce a@b.com"] * 2
+    assert await notes(database) == ["HangsOnce a@b.com"] * 2
 
 
 class LosesTheInbox(WriteNote):
@@ -137,7 +101,7 @@ class Broken(WriteNote):
 
 @pytest.mark.parametrize("session", [None, MainAsyncSession])
 async def test_a_handler_that_succeeded_is_not_run_again_when_the_one_that_failed_is_gone(
-    shop: AsyncEngine, diary: Diary, session: Any
+    database: AsyncEngine, diary: Diary, session: Any
 ) -> None:
     clock = FakeClock()
 
@@ -145,16 +109,16 @@ async def test_a_handler_that_succeeded_is_not_run_again_when_the_one_that_faile
         registry = EventRegistry()
         for handler in handlers:
             registry.handles(AccountOpened, name=handler.__name__)(handler)
-        container = noting_container(shop, diary, *handlers)
+        container = noting_container(database, diary, *handlers)
         publisher = HandlersPublisher(container, session=session, registry=registry)
         retry = RetrySchedule.seconds(60, forever=True)
-        return OutboxRelay(outbox, shop, publisher, clock=clock, retry=retry)
+        return OutboxRelay(outbox, database, publisher, clock=clock, retry=retry)
 
-    async with AsyncSession(shop) as saving:
+    async with AsyncSession(database) as saving:
         await outbox.dispatcher(saving).dispatch([opened()])
         await saving.commit()
     assert (await release(First, Broken).run_once()).retried == 1
     clock.advance(timedelta(minutes=2))
     assert (await release(First).run_once()).delivered == 1
     assert diary.ran == ["First"]
-    assert await notes(shop) == ["First a@b.com"]
+    assert await notes(database) == ["First a@b.com"]

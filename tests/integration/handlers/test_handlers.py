@@ -1,9 +1,9 @@
 """Handlers on real databases: none is repeated for another's sake, and an effect happens once."""
 
 import asyncio
+import os
 import signal
-import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,47 +14,22 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from sqlalchemy.orm import Session
 
 from postroom.errors import OutageError, UndeliverableError
-from postroom.identity import uuid7
-from postroom.publishers.base import DELIVERED, Outcome, Refused
-from postroom.publishers.handlers.publisher import HandlersPublisher
+from postroom.publishers.base import DELIVERED, Refused
 from postroom.record import ClaimedRecord
-from tests.support.claims import claimed
 from tests.support.noting import (
     Diary,
     MainAsyncSession,
     WriteNote,
+    notes,
     noting_container,
     noting_publisher,
+    one,
 )
-from tests.support.shop import Account, AccountOpened, Base, Note, outbox
+from tests.support.program import run_program
+from tests.support.shop import Account, AccountOpened, Note, outbox
 from tests.support.waiting import PATIENCE, eventually
 
 REPOSITORY = Path(__file__).parents[3]
-
-
-@pytest.fixture
-async def sqlite_shop(shop_file: Path) -> AsyncIterator[AsyncEngine]:
-    """A SQLite file through aiosqlite."""
-    engine = create_async_engine(f"sqlite+aiosqlite:///{shop_file}", poolclass=NullPool)
-    yield engine
-    await engine.dispose()
-
-
-@pytest.fixture(params=["engine", "sqlite_shop"], ids=["postgresql", "sqlite"])
-def shop(request: pytest.FixtureRequest) -> AsyncEngine:
-    """The shop's database, on either kind."""
-    engine: AsyncEngine = request.getfixturevalue(request.param)
-    return engine
-
-
-@pytest.fixture
-def diary() -> Diary:
-    return Diary()
-
-
-@pytest.fixture
-def record() -> ClaimedRecord:
-    return claimed(AccountOpened(account_id=uuid7(), email="a@b.com"))
 
 
 class First(WriteNote):
@@ -85,16 +60,6 @@ class GivesUp(FailsOnce):
     error = UndeliverableError("never")
 
 
-async def one(publisher: HandlersPublisher, record: ClaimedRecord) -> Outcome:
-    [outcome] = await publisher.publish([record])
-    return outcome
-
-
-async def notes(engine: AsyncEngine) -> list[str]:
-    async with engine.connect() as connection:
-        return sorted(await connection.scalars(select(Note.text)))
-
-
 async def receipts(engine: AsyncEngine) -> set[tuple[str, str]]:
     inbox = outbox.tables.inbox
     async with engine.connect() as connection:
@@ -104,46 +69,46 @@ async def receipts(engine: AsyncEngine) -> set[tuple[str, str]]:
 
 @pytest.mark.requirement("A11")
 async def test_each_handler_has_a_session_of_its_own(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(shop, diary, First, Second)
+    publisher = await noting_publisher(database, diary, First, Second)
     assert await one(publisher, record) == DELIVERED
-    assert await notes(shop) == ["First a@b.com", "Second a@b.com"]
+    assert await notes(database) == ["First a@b.com", "Second a@b.com"]
     first, second = diary.sessions
     assert first is not second
 
 
 @pytest.mark.parametrize("session", [None, MainAsyncSession])
 async def test_a_handler_that_succeeded_is_not_run_again_for_its_siblings_sake(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord, session: Any
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord, session: Any
 ) -> None:
-    publisher = await noting_publisher(shop, diary, First, FailsOnce, session=session)
+    publisher = await noting_publisher(database, diary, First, FailsOnce, session=session)
     assert await one(publisher, record) == Refused("FailsOnce: RuntimeError: not yet")
     # Another process has nothing but the database to go by.
-    publisher = await noting_publisher(shop, diary, First, FailsOnce, session=session)
+    publisher = await noting_publisher(database, diary, First, FailsOnce, session=session)
     assert await one(publisher, record) == DELIVERED
     assert sorted(diary.ran) == ["FailsOnce", "FailsOnce", "First"]
-    assert await notes(shop) == ["FailsOnce a@b.com", "First a@b.com"]
-    assert await receipts(shop) == {(str(record.id), "First"), (str(record.id), "FailsOnce")}
+    assert await notes(database) == ["FailsOnce a@b.com", "First a@b.com"]
+    assert await receipts(database) == {(str(record.id), "First"), (str(record.id), "FailsOnce")}
 
 
 @pytest.mark.parametrize("session", [None, MainAsyncSession])
 async def test_an_outage_waits_for_the_others_and_what_they_did_is_kept(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord, session: Any
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord, session: Any
 ) -> None:
     handlers = (OutOnce, FailsOnce, First)
-    publisher = await noting_publisher(shop, diary, *handlers, session=session)
+    publisher = await noting_publisher(database, diary, *handlers, session=session)
     with pytest.raises(OutageError, match="OutOnce: no line"):
         await one(publisher, record)
-    assert await notes(shop) == ["First a@b.com"]
+    assert await notes(database) == ["First a@b.com"]
     assert await one(publisher, record) == DELIVERED
     assert diary.ran.count("First") == 1
 
 
 async def test_a_record_fails_for_good_only_when_no_handler_may_still_succeed(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(shop, diary, GivesUp, FailsOnce)
+    publisher = await noting_publisher(database, diary, GivesUp, FailsOnce)
     outcome = await one(publisher, record)
     assert isinstance(outcome, Refused)
     assert not outcome.permanent
@@ -159,27 +124,27 @@ class Blocked(WriteNote):
 
 
 async def test_what_is_done_when_a_delivery_is_cancelled_is_not_done_again(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(shop, diary, First, Blocked)
+    publisher = await noting_publisher(database, diary, First, Blocked)
     delivery = asyncio.create_task(publisher.publish([record]))
-    await eventually(lambda: receipts(shop))
+    await eventually(lambda: receipts(database))
     assert not delivery.done()
     delivery.cancel()
     with pytest.raises(asyncio.CancelledError):
         await delivery
-    assert await receipts(shop) == {(str(record.id), "First")}
+    assert await receipts(database) == {(str(record.id), "First")}
 
 
 async def test_a_handler_that_failed_after_its_commit_is_run_again(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
     def fail(name: str) -> None:
         diary.afterwards = lambda name: None
         raise RuntimeError("the mail cannot be sent")
 
     diary.afterwards = fail
-    publisher = await noting_publisher(shop, diary, WriteNote, session=MainAsyncSession)
+    publisher = await noting_publisher(database, diary, WriteNote, session=MainAsyncSession)
     assert await one(publisher, record) == Refused(
         "WriteNote: RuntimeError: the mail cannot be sent"
     )
@@ -190,17 +155,16 @@ async def test_a_handler_that_failed_after_its_commit_is_run_again(
 
 @pytest.mark.requirement("E3")
 async def test_an_effect_happens_once_although_the_process_was_killed_after_the_commit(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    url = shop.url.render_as_string(hide_password=False)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.support.killed_handler", url, str(record.id), cwd=REPOSITORY
-    )
-    assert await asyncio.wait_for(process.wait(), PATIENCE) == -signal.SIGKILL
-    assert await notes(shop) == ["WriteNote a@b.com"]
-    publisher = await noting_publisher(shop, diary, WriteNote, session=MainAsyncSession)
+    url = database.url.render_as_string(hide_password=False)
+    killed = ["-m", "tests.support.killed_handler", url, str(record.id)]
+    done = run_program(killed, folder=REPOSITORY, environment=os.environ)
+    assert done.code == -signal.SIGKILL, done.err
+    assert await notes(database) == ["WriteNote a@b.com"]
+    publisher = await noting_publisher(database, diary, WriteNote, session=MainAsyncSession)
     assert await one(publisher, record) == DELIVERED
-    assert await notes(shop) == ["WriteNote a@b.com"]
+    assert await notes(database) == ["WriteNote a@b.com"]
 
 
 class FailsInside(WriteNote):
@@ -213,12 +177,12 @@ class FailsInside(WriteNote):
 
 @pytest.mark.requirement("E3")
 async def test_a_transaction_that_is_rolled_back_takes_its_receipt_along(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(shop, diary, FailsInside, session=MainAsyncSession)
+    publisher = await noting_publisher(database, diary, FailsInside, session=MainAsyncSession)
     assert await one(publisher, record) == Refused("FailsInside: RuntimeError: inside")
-    assert await notes(shop) == []
-    assert await receipts(shop) == set()
+    assert await notes(database) == []
+    assert await receipts(database) == set()
 
 
 class Reads(WriteNote):
@@ -236,11 +200,11 @@ class DoesNothing(WriteNote):
 
 @pytest.mark.parametrize("handler", [Reads, DoesNothing])
 async def test_a_handler_that_commits_nothing_is_noted_afterwards(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord, handler: type[WriteNote]
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord, handler: type[WriteNote]
 ) -> None:
-    publisher = await noting_publisher(shop, diary, handler, session=MainAsyncSession)
+    publisher = await noting_publisher(database, diary, handler, session=MainAsyncSession)
     assert await one(publisher, record) == DELIVERED
-    assert await receipts(shop) == {(str(record.id), handler.__name__)}
+    assert await receipts(database) == {(str(record.id), handler.__name__)}
     assert await one(publisher, record) == DELIVERED
     assert diary.ran == [handler.__name__]
 
@@ -281,15 +245,16 @@ class SwallowsErrors(Meets):
 @pytest.mark.requirement("E3")
 @pytest.mark.parametrize("handler", [Meets, WrapsErrors, SwallowsErrors])
 async def test_two_workers_at_the_same_record_have_one_effect(
-    shop: AsyncEngine, record: ClaimedRecord, handler: type[Meets]
+    database: AsyncEngine, record: ClaimedRecord, handler: type[Meets]
 ) -> None:
     handler.barrier = asyncio.Barrier(2)
     publishers = [
-        await noting_publisher(shop, Diary(), handler, session=MainAsyncSession) for _ in range(2)
+        await noting_publisher(database, Diary(), handler, session=MainAsyncSession)
+        for _ in range(2)
     ]
     outcomes = await asyncio.gather(*(one(publisher, record) for publisher in publishers))
     assert outcomes == [DELIVERED, DELIVERED]
-    assert await notes(shop) == [f"{handler.__name__} a@b.com"]
+    assert await notes(database) == [f"{handler.__name__} a@b.com"]
 
 
 class Twice(WriteNote):
@@ -309,12 +274,12 @@ class Twice(WriteNote):
 
 
 async def test_the_note_is_part_of_the_first_transaction_that_commits(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(shop, diary, Twice, session=MainAsyncSession)
+    publisher = await noting_publisher(database, diary, Twice, session=MainAsyncSession)
     assert await one(publisher, record) == DELIVERED
-    assert await notes(shop) == ["one", "three", "two"]
-    assert await receipts(shop) == {(str(record.id), "Twice")}
+    assert await notes(database) == ["one", "three", "two"]
+    assert await receipts(database) == {(str(record.id), "Twice")}
 
 
 class RetriesItself(WriteNote):
@@ -328,12 +293,12 @@ class RetriesItself(WriteNote):
 
 
 async def test_a_handler_may_roll_back_and_try_again(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(shop, diary, RetriesItself, session=MainAsyncSession)
+    publisher = await noting_publisher(database, diary, RetriesItself, session=MainAsyncSession)
     assert await one(publisher, record) == DELIVERED
-    assert await notes(shop) == ["RetriesItself a@b.com"]
-    assert await receipts(shop) == {(str(record.id), "RetriesItself")}
+    assert await notes(database) == ["RetriesItself a@b.com"]
+    assert await receipts(database) == {(str(record.id), "RetriesItself")}
 
 
 class Begins(WriteNote):
@@ -348,18 +313,18 @@ class Begins(WriteNote):
 
 
 async def test_a_session_that_is_used_while_the_handler_is_built_is_noted_in_too(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(shop, diary, Begins, session=MainAsyncSession)
+    publisher = await noting_publisher(database, diary, Begins, session=MainAsyncSession)
     assert await one(publisher, record) == DELIVERED
-    assert await notes(shop) == ["begun"]
+    assert await notes(database) == ["begun"]
     assert await one(publisher, record) == DELIVERED
-    assert await notes(shop) == ["begun"]
+    assert await notes(database) == ["begun"]
 
 
 @pytest.mark.parametrize("is_connected", [True, False])
 async def test_a_session_that_has_begun_already_is_noted_in_at_once(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord, is_connected: bool
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord, is_connected: bool
 ) -> None:
     class OwnScope:
         def __init__(self, session: AsyncSession) -> None:
@@ -386,19 +351,19 @@ async def test_a_session_that_has_begun_already_is_noted_in_at_once(
             await self.session.commit()
 
     def container() -> OwnScope:
-        return OwnScope(AsyncSession(shop))
+        return OwnScope(AsyncSession(database))
 
     options = {"container": container, "session": AsyncSession}
-    publisher = await noting_publisher(shop, diary, First, **options)
+    publisher = await noting_publisher(database, diary, First, **options)
     assert await one(publisher, record) == DELIVERED
     assert await one(publisher, record) == DELIVERED  # as after a crash
-    assert await notes(shop) == ["saved"]
+    assert await notes(database) == ["saved"]
 
 
 async def test_a_session_keeps_no_listeners(
-    shop: AsyncEngine, diary: Diary, record: ClaimedRecord
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(shop, diary, First, session=MainAsyncSession)
+    publisher = await noting_publisher(database, diary, First, session=MainAsyncSession)
     await one(publisher, record)
     [session] = diary.sessions
     for name in ("after_begin", "before_commit", "after_commit"):
@@ -414,33 +379,19 @@ class SavesPlainly:
             self.session.add(Note(text="plain"))
 
 
-@pytest.fixture(params=["postgresql", "sqlite"])
-def plain_shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    """The same databases as `shop`, through drivers that are not async."""
-    if request.param == "postgresql":
-        yield request.getfixturevalue("sync_engine")
-        return
-    engine = create_engine(f"sqlite:///{tmp_path / 'shop.db'}", poolclass=NullPool)
-    Base.metadata.create_all(engine)
-    yield engine
-    engine.dispose()
-
-
 @pytest.mark.requirement("E3")
 async def test_a_session_that_is_not_async_takes_the_note_as_well(
-    plain_shop: Engine, diary: Diary, record: ClaimedRecord
+    database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    on_sqlite = plain_shop.dialect.name == "sqlite"
-    driver = "sqlite+aiosqlite" if on_sqlite else "postgresql+asyncpg"
-    shop = create_async_engine(plain_shop.url.set(drivername=driver), poolclass=NullPool)
-    container = noting_container(shop, diary, SavesPlainly, sync_engine=plain_shop)
+    driver = "sqlite" if database.dialect.name == "sqlite" else "postgresql+psycopg"
+    plain = create_engine(database.url.set(drivername=driver), poolclass=NullPool)
+    container = noting_container(database, diary, SavesPlainly, sync_engine=plain)
     options = {"container": container, "session": Session}
-    publisher = await noting_publisher(shop, diary, SavesPlainly, **options)
+    publisher = await noting_publisher(database, diary, SavesPlainly, **options)
     assert await one(publisher, record) == DELIVERED
-    assert await receipts(shop) == {(str(record.id), "SavesPlainly")}
+    assert await receipts(database) == {(str(record.id), "SavesPlainly")}
     assert await one(publisher, record) == DELIVERED
-    assert await notes(shop) == ["plain"]
-    await shop.dispose()
+    assert await notes(database) == ["plain"]
 
 
 class UsesTwoDatabases(SavesPlainly):

@@ -1,10 +1,10 @@
 """The table as the databases have it, and the record that is mapped to it."""
 
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session, registry
 
 from postroom import ConfigurationError, Outbox, OutboxRecord, UntypedEvent, map_outbox_table
 from tests.support.private_schema import private_schema
+from tests.support.program import run_program
 from tests.support.shop import outbox
 from tests.support.story import story
 
@@ -314,12 +315,15 @@ def own_schema_url(postgres_sync_url: str) -> Iterator[str]:
 @pytest.mark.requirement("A2")
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
 def test_mapping_at_start_up_makes_the_record_a_row(
-    request: pytest.FixtureRequest, backend: str
+    request: pytest.FixtureRequest, backend: str, tmp_path: Path
 ) -> None:
     url = "sqlite://"
     if backend == "postgresql":
         url = request.getfixturevalue("own_schema_url")  # the shop's outbox has the same name
-    subprocess.run([sys.executable, "-W", "error", "-c", START_UP, url], check=True)
+    file = tmp_path / "script.py"
+    file.write_text(START_UP)
+    done = run_program(["-W", "error", file, url], folder=tmp_path, environment=os.environ)
+    assert done.code == 0, done.err
 
 
 @pytest.mark.requirement("A2")
