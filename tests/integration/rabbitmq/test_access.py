@@ -12,18 +12,16 @@ from yarl import URL
 
 from postroom import Health, HealthStatus, OutboxRelay, UntypedEvent
 from postroom.errors import OutageError
-from postroom.publishers.rabbitmq import RabbitMQPublisher, Route
+from postroom.publishers.rabbitmq import RabbitMQPublisher
 from postroom.testing import FakeClock
 from tests.support.broker import Broker
 from tests.support.listening import serving
 from tests.support.rabbitmq import User, temporary_user
-from tests.support.rows import all_delivered, all_delivered_by, rows, save, until
+from tests.support.rows import all_delivered_by, rows, save, until
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
 
 SECRET = "hunter2-hunter2"
-LATER = timedelta(seconds=31)
-"""Longer than what is postponed waits, and than a pause in an outage."""
 
 
 @pytest.fixture
@@ -190,62 +188,3 @@ async def test_an_exchange_that_the_user_may_not_write_to_is_an_outage_until_it_
         await until(engine, all_delivered_by(clock))
         await eventually(lambda: relay.health == Health(status=HealthStatus.OK))
     assert broker.waiting(queue) == 20
-
-
-async def test_a_routes_exchange_that_the_user_may_not_write_to_holds_up_nobody_else(
-    engine: AsyncEngine, broker: Broker, user: User, clock: FakeClock
-) -> None:
-    own, shut = broker.exchange(broker.name("own")), broker.exchange(broker.name("shut"))
-    queue = broker.queue(broker.name("q"), "#", exchange=own)
-    broker.bind(queue, shut, "#")
-    user.may(write=f"^{own}$")
-    routes = {"secret": Route(exchange=shut)}
-    publisher = RabbitMQPublisher(user.url, exchange=own, routes=routes)
-    relay = OutboxRelay(outbox, engine, publisher, clock=clock)
-    types = ["secret" if n % 20 == 7 else "open" for n in range(60)]
-    await save(engine, *(noted(each, key=str(n)) for n, each in enumerate(types)))
-    await relay.run_once()
-    found = await rows(engine)
-    assert [each.delivered for each in found] == [each == "open" for each in types]
-    waiting = [each for each in found if not each.delivered]
-    assert {(each.retry_count, each.status) for each in waiting} == {(0, "pending")}
-    assert all(f"access to exchange '{shut}'" in str(each.error_message) for each in waiting)
-    assert {each.type for each in broker.take(queue)} == {"open"}
-
-    user.may(write=f"^({own}|{shut})$")
-    clock.advance(LATER)
-    await relay.run_once()
-    assert all_delivered(await rows(engine))
-    assert [each.type for each in broker.take(queue)] == ["secret"] * 3
-
-
-async def test_a_routing_key_that_the_user_may_not_use_holds_up_nobody_else(
-    engine: AsyncEngine, broker: Broker, user: User, clock: FakeClock
-) -> None:
-    exchange = broker.exchange(broker.name("e"))
-    queue = broker.queue(broker.name("q"), "#", exchange=exchange)
-    user.may(write=".*")
-    user.may_publish(exchange, r"^open\.")
-    relay = OutboxRelay(outbox, engine, RabbitMQPublisher(user.url, exchange=exchange), clock=clock)
-    types = ["secret.note" if n % 20 == 7 else "open.note" for n in range(60)]
-    await save(engine, *(noted(each, key=str(n)) for n, each in enumerate(types)))
-    await save(engine, noted("open.note", key="7"))  # waits for the one before it
-    async with relay.running():
-        found = await until(engine, lambda now: sum(each.delivered for each in now) >= 57)
-        await eventually(lambda: relay.idle)
-        assert relay.health.status is HealthStatus.OK
-        found = await rows(engine)
-        assert [each.delivered for each in found] == [
-            *(each == "open.note" for each in types),
-            False,
-        ]
-        waiting = [each for each in found if each.event_type == "secret.note"]
-        assert {(each.retry_count, each.status) for each in waiting} == {(0, "pending")}
-        assert all("access to topic 'secret.note'" in str(each.error_message) for each in waiting)
-        assert {each.type for each in broker.take(queue)} == {"open.note"}
-        user.may_publish(exchange, ".*")
-        await until(engine, all_delivered_by(clock))
-    assert sorted(each.routing_key for each in broker.take(queue)) == [
-        "open.note",
-        *["secret.note"] * 3,
-    ]

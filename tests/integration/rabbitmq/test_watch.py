@@ -8,7 +8,7 @@ import pytest
 from pamqp import commands, frame
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from postroom.publishers.base import Outage, ReportsOutages
+from postroom.publishers.base import Outage
 from postroom.publishers.rabbitmq import RabbitMQPublisher
 from tests.support.fake_broker import Reply, fake_broker
 from tests.support.proxy import How, Proxy, proxy_to
@@ -70,10 +70,6 @@ async def broker_that(*says: Reply, heartbeat: int = 0) -> AsyncIterator[tuple[P
         yield proxy, f"amqp://guest:guest@127.0.0.1:{proxy.port}/?heartbeat={heartbeat}"
 
 
-def test_it_is_one_that_reports_outages() -> None:
-    assert isinstance(RabbitMQPublisher("amqp://localhost", exchange=""), ReportsOutages)
-
-
 @pytest.mark.parametrize("how", [How.FIN, How.RST])
 async def test_a_connection_that_is_cut_while_nothing_is_sent_is_reported_once(
     engine: AsyncEngine, reports: Reports, how: How
@@ -86,6 +82,7 @@ async def test_a_connection_that_is_cut_while_nothing_is_sent_is_reported_once(
     assert reason.startswith(f"the connection to RabbitMQ at 127.0.0.1:{proxy.port}/ was lost: ")
 
 
+@pytest.mark.extended
 async def test_heartbeats_that_do_not_come_are_reported(
     engine: AsyncEngine, reports: Reports
 ) -> None:
