@@ -28,6 +28,7 @@ from postroom.publishers.rabbitmq import (
     Topology,
 )
 from postroom.publishers.rabbitmq.restore import DECLARE_EVERY
+from postroom.relay import health
 from postroom.testing import FakeClock
 from tests.support.broker import Broker
 from tests.support.claims import claimed
@@ -257,26 +258,19 @@ async def test_a_relay_that_starts_anew_waits_as_the_one_before_it_did(
 
 
 async def test_health_is_degraded_while_a_route_waits_and_recovers(
-    engine: AsyncEngine, broker: Broker, rabbitmq_url: str, clock: FakeClock
+    engine: AsyncEngine, broker: Broker, rabbitmq_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(health, "REFUSED_FOR", 0.2)
     exchange = broker.exchange(broker.name("e"))
     queue = broker.queue(broker.name("q"))
-    publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange)
-    relay = OutboxRelay(outbox, engine, publisher, clock=clock)
-
-    def degraded_at_last() -> bool:
-        clock.advance(timedelta(seconds=1))
-        return relay.health.status is HealthStatus.DEGRADED
-
+    relay = OutboxRelay(outbox, engine, RabbitMQPublisher(rabbitmq_url, exchange=exchange))
     await save(engine, noted("unwanted", 1, 1))
     async with relay.running():
-        await eventually(lambda: relay.health.waiting_routes)
-        assert relay.health.status is HealthStatus.OK
-        await eventually(degraded_at_last)
-        assert "routing key `unwanted`" in str(relay.health.reason)
-        assert "1 record waits" in str(relay.health.reason)
+        await eventually(lambda: relay.health.status is HealthStatus.DEGRADED)
+        [route] = relay.health.waiting_routes
+        assert (route.records, relay.health.reason) == (1, str(route))
+        assert f"routing key `unwanted` of exchange `{exchange}`" in str(route)
         broker.bind(queue, exchange, "#")
-        await until(engine, all_delivered_by(clock))
         await eventually(lambda: relay.health.status is HealthStatus.OK)
         assert relay.health.waiting_routes == ()
     assert await asyncio.to_thread(broker.waiting, queue) == 1
