@@ -22,7 +22,7 @@ Opened = Callable[..., Awaitable[RabbitMQPublisher]]
 
 
 @pytest.fixture
-async def opened(rabbitmq_url: str, broker: Broker, engine: AsyncEngine) -> AsyncIterator[Opened]:
+async def opened(rabbitmq_url: str, broker: Broker) -> AsyncIterator[Opened]:
     """Open publishers with a topology, and clear away what they declare."""
     publishers = []
 
@@ -192,7 +192,7 @@ async def test_every_kind_of_exchange_and_queue_can_be_declared(
 
 
 async def test_all_that_clashes_is_named_in_one_error_and_nothing_is_changed(
-    engine: AsyncEngine, rabbitmq_url: str, broker: Broker
+    rabbitmq_url: str, broker: Broker
 ) -> None:
     name = broker.name("clash")
     broker.exchange(f"{name}.direct", "direct")
@@ -281,7 +281,7 @@ async def test_an_exchange_of_others_is_left_as_it_is(opened: Opened, broker: Br
     ],
 )
 async def test_what_cannot_be_declared_is_a_mistake_in_the_set_up_that_is_named(
-    engine: AsyncEngine, broker: Broker, rabbitmq_url: str, part: Topology
+    broker: Broker, rabbitmq_url: str, part: Topology
 ) -> None:
     broker.owns(queues=("mine",))
     publisher = RabbitMQPublisher(rabbitmq_url, exchange="amq.topic", topology=part)
@@ -304,9 +304,7 @@ async def test_a_relay_does_not_start_with_a_topology_that_clashes(
     assert relay.health.status == HealthStatus.STOPPED
 
 
-async def test_without_a_topology_nothing_is_declared(
-    engine: AsyncEngine, broker: Broker, rabbitmq_url: str
-) -> None:
+async def test_without_a_topology_nothing_is_declared(broker: Broker, rabbitmq_url: str) -> None:
     name = broker.name("absent")
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=name)
     with pytest.raises(OutageError, match=f"exchange `{name}` does not exist.*Declare it"):
