@@ -11,6 +11,8 @@ from benchmarks.compare.report import Row, markdown, recovery, write
 from benchmarks.compare.stage import Settings
 from tests.support.waiting import PATIENCE
 
+pytestmark = pytest.mark.extended
+
 FEW = Settings(events=6, keys=2, outage=0.5, after_outage=PATIENCE, otherwise=PATIENCE)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 
+import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -20,6 +21,7 @@ SHORT = ("pages", "locks")
 """What is measured in short: the drain takes some ten processes."""
 
 
+@pytest.mark.extended
 def test_every_part_of_the_console_is_measured_and_nobody_waits_for_its_locks() -> None:
     parts = tuple(PARTS) if FULL else SHORT
     sizes = ["--quick", "--turns", "1", "--drain-turns", "1", "--only", *parts]

@@ -6,7 +6,11 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.support.command import ROOT
+
+pytestmark = pytest.mark.extended
 
 ROWS = [
     "burst on an idle relay",

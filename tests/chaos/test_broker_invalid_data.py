@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from pamqp import commands, frame
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from postroom import UntypedEvent
 from postroom.errors import OutageError
@@ -65,15 +64,7 @@ async def publisher_to(
             await publisher.close()
 
 
-@pytest.fixture
-async def engine() -> AsyncIterator[AsyncEngine]:
-    """One that nobody connects by."""
-    engine = create_async_engine("sqlite+aiosqlite://")
-    yield engine
-    await engine.dispose()
-
-
-async def answers(engine: AsyncEngine, script: Script) -> Sequence[Outcome | Outage]:
+async def answers(script: Script) -> Sequence[Outcome | Outage]:
     """Publish a batch to a broker with that script, in bounded time."""
     batch = records()
     async with fake_broker(script) as broker, publisher_to(broker, patience=LONG) as publisher:
@@ -147,7 +138,7 @@ HARMLESS = {
 
 @pytest.mark.requirement("E2")
 @pytest.mark.parametrize("name", NONSENSE)
-async def test_rubbish_is_an_outage_and_confirms_nothing(engine: AsyncEngine, name: str) -> None:
+async def test_rubbish_is_an_outage_and_confirms_nothing(name: str) -> None:
     wicked = True
 
     def script(channel: int, number: int) -> Sequence[Reply]:
@@ -200,10 +191,8 @@ ODD = {
 
 @pytest.mark.requirement("E2")
 @pytest.mark.parametrize("name", ODD)
-async def test_confirmations_count_in_whatever_order_they_come(
-    engine: AsyncEngine, name: str
-) -> None:
-    given = await answers(engine, always(*ODD[name].replies))
+async def test_confirmations_count_in_whatever_order_they_come(name: str) -> None:
+    given = await answers(always(*ODD[name].replies))
 
     assert "".join("+" if isinstance(each, Delivered) else "-" for each in given) == (
         ODD[name].delivered
@@ -212,13 +201,13 @@ async def test_confirmations_count_in_whatever_order_they_come(
 
 
 @pytest.mark.requirement("E2")
-async def test_a_confirmation_that_comes_in_single_bytes_counts(engine: AsyncEngine) -> None:
+async def test_a_confirmation_that_comes_in_single_bytes_counts() -> None:
     def piece(number: int) -> Raw:
         return lambda channel: by(channel, ACK(COUNT, True))[number : number + 1]
 
     pieces = [piece(number) for number in range(len(by(1, ACK(COUNT, True))))]
 
-    given = await answers(engine, always(*pieces))
+    given = await answers(always(*pieces))
 
     assert all(isinstance(answer, Delivered) for answer in given)
 
@@ -226,12 +215,12 @@ async def test_a_confirmation_that_comes_in_single_bytes_counts(engine: AsyncEng
 @pytest.mark.requirement("E2")
 @pytest.mark.parametrize("code", [0, 200, 311, 313, 320, 405, 500, 541, 65535])
 async def test_a_broker_that_closes_every_channel_delivers_nothing_and_is_told_so_soon(
-    engine: AsyncEngine, code: int
+    code: int,
 ) -> None:
     def close(channel: int, number: int) -> Sequence[Reply]:
         return [commands.Channel.Close(code, "because", 0, 0)] if number == 1 else []
 
-    given = await answers(engine, close)
+    given = await answers(close)
 
     assert not any(isinstance(answer, Delivered) for answer in given)
     assert all(isinstance(answer, Outage) for answer in given)
@@ -258,9 +247,7 @@ ENTRY: dict[str, tuple[type[Any], Sequence[Reply]]] = {
 
 @pytest.mark.requirement("E2")
 @pytest.mark.parametrize("name", ENTRY)
-async def test_a_broker_that_talks_rubbish_at_the_door_is_an_outage(
-    engine: AsyncEngine, name: str
-) -> None:
+async def test_a_broker_that_talks_rubbish_at_the_door_is_an_outage(name: str) -> None:
     what, replies = ENTRY[name]
     async with (
         fake_broker(lambda *_: [], {what: replies}) as broker,
@@ -275,9 +262,7 @@ async def test_a_broker_that_talks_rubbish_at_the_door_is_an_outage(
 
 
 @pytest.mark.requirement("E2")
-async def test_a_broker_that_falls_silent_after_a_part_is_tried_by_another_connection(
-    engine: AsyncEngine,
-) -> None:
+async def test_a_broker_that_falls_silent_after_a_part_is_tried_by_another_connection() -> None:
     def script(channel: int, number: int) -> Sequence[Reply]:
         if broker.connections > 1:
             return [ACK(number)]
@@ -310,7 +295,7 @@ async def answers_of(
 
 
 @pytest.mark.requirement("E2")
-async def test_closing_that_is_cancelled_ends_the_connection_at_once(engine: AsyncEngine) -> None:
+async def test_closing_that_is_cancelled_ends_the_connection_at_once() -> None:
     unanswered: dict[type[Any], Sequence[Reply]] = {commands.Connection.Close: [SILENCE]}
     async with fake_broker(always(), unanswered) as broker, publisher_to(broker) as publisher:
         await publisher.open()

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 from pamqp import commands
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from postroom import Postponed, UntypedEvent
 from postroom.publishers.base import DELIVERED
@@ -28,7 +27,6 @@ Replies = dict[int, Sequence[Reply]]
 
 @asynccontextmanager
 async def publisher_to(replies: Replies) -> AsyncIterator[tuple[RabbitMQPublisher, FakeBroker]]:
-    engine: AsyncEngine = create_async_engine("sqlite+aiosqlite://")  # nobody connects by it
     async with fake_broker(lambda *_: replies.get(broker.messages, [])) as broker:
         publisher = RabbitMQPublisher(broker.url, exchange="things", confirm_within=BRIEF)
         try:
@@ -37,7 +35,6 @@ async def publisher_to(replies: Replies) -> AsyncIterator[tuple[RabbitMQPublishe
                 yield publisher, broker
         finally:
             await publisher.close()
-            await engine.dispose()
 
 
 def records(count: int) -> list[ClaimedRecord]:

@@ -5,6 +5,7 @@ The parent never closes what notifies: as a program does that has heard of no su
 
 import os
 import sys
+import warnings
 
 from sqlalchemy import Engine, MetaData, create_engine, make_url
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -38,4 +39,6 @@ def main(url: str, table: str) -> None:
 
 
 if __name__ == "__main__":
+    # Python 3.12 advises against forks with threads.
+    warnings.simplefilter("ignore", DeprecationWarning)
     main(*sys.argv[1:])

@@ -12,18 +12,16 @@ from yarl import URL
 
 from postroom import Health, HealthStatus, OutboxRelay, UntypedEvent
 from postroom.errors import OutageError
-from postroom.publishers.rabbitmq import RabbitMQPublisher, Route
+from postroom.publishers.rabbitmq import RabbitMQPublisher
 from postroom.testing import FakeClock
 from tests.support.broker import Broker
 from tests.support.listening import serving
 from tests.support.rabbitmq import User, temporary_user
-from tests.support.rows import all_delivered, all_delivered_by, rows, save, until
+from tests.support.rows import all_delivered_by, rows, save, until
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
 
 SECRET = "hunter2-hunter2"
-LATER = timedelta(seconds=31)
-"""Longer than what is postponed waits, and than a pause in an outage."""
 
 
 @pytest.fixture
@@ -41,9 +39,7 @@ def noted(name: str, key: str = "a") -> UntypedEvent:
     return UntypedEvent(event_type=name, aggregate_type="note", aggregate_id=key, payload={})
 
 
-async def refusal(
-    publisher: RabbitMQPublisher, engine: AsyncEngine, *secrets: str, silent: bool = False
-) -> str:
+async def refusal(publisher: RabbitMQPublisher, *secrets: str, silent: bool = False) -> str:
     """Give what the publisher says when it is opened: in one line, with no secret.
 
     It does not take a time-out to find out, unless the other end is silent.
@@ -64,41 +60,37 @@ async def refusal(
 
 
 @pytest.mark.requirement("E10")
-async def test_a_wrong_password_is_an_outage_that_names_the_user(
-    engine: AsyncEngine, rabbitmq_url: str
-) -> None:
+async def test_a_wrong_password_is_an_outage_that_names_the_user(rabbitmq_url: str) -> None:
     url = str(URL(rabbitmq_url).with_password(SECRET))
-    text = await refusal(RabbitMQPublisher(url, exchange="amq.topic"), engine, SECRET)
+    text = await refusal(RabbitMQPublisher(url, exchange="amq.topic"), SECRET)
     assert "refused the login of `guest`" in text
     assert "Check the user, the password and the vhost" in text
 
 
-async def test_an_unknown_vhost_is_an_outage_that_names_it(
-    engine: AsyncEngine, rabbitmq_url: str
-) -> None:
+async def test_an_unknown_vhost_is_an_outage_that_names_it(rabbitmq_url: str) -> None:
     url = str(URL(rabbitmq_url).with_path("/no-such-vhost"))
-    text = await refusal(RabbitMQPublisher(url, exchange="amq.topic"), engine, "guest:guest")
+    text = await refusal(RabbitMQPublisher(url, exchange="amq.topic"), "guest:guest")
     assert "the vhost `no-such-vhost`" in text
     assert "Check that it exists" in text
 
 
-async def test_a_vhost_that_is_not_the_users_is_an_outage(engine: AsyncEngine, user: User) -> None:
+async def test_a_vhost_that_is_not_the_users_is_an_outage(user: User) -> None:
     url = str(URL(user.url).with_path("/%2F", encoded=True))  # of others
-    text = await refusal(RabbitMQPublisher(url, exchange="amq.topic"), engine, user.password)
+    text = await refusal(RabbitMQPublisher(url, exchange="amq.topic"), user.password)
     assert f"refused `{user.name}` the vhost `/`" in text
 
 
-async def test_nobody_who_listens_is_an_outage(engine: AsyncEngine) -> None:
+async def test_nobody_who_listens_is_an_outage() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     publisher = RabbitMQPublisher(f"amqp://me:{SECRET}@127.0.0.1:{port}/v", exchange="e")
-    text = await refusal(publisher, engine, SECRET)
+    text = await refusal(publisher, SECRET)
     assert text.startswith(f"cannot reach RabbitMQ at 127.0.0.1:{port}/v: ")
 
 
-async def test_a_host_that_nobody_knows_is_an_outage(engine: AsyncEngine) -> None:
+async def test_a_host_that_nobody_knows_is_an_outage() -> None:
     publisher = RabbitMQPublisher(f"amqp://me:{SECRET}@no.such.host.invalid/v", exchange="e")
-    text = await refusal(publisher, engine, SECRET)
+    text = await refusal(publisher, SECRET)
     assert text.startswith("cannot reach RabbitMQ at no.such.host.invalid:5672/v: ")
 
 
@@ -133,27 +125,23 @@ async def stranger(greeting: bytes, *, stays: bool = True) -> AsyncIterator[str]
         b"\x08\x00\x00\x00\x00\x00\x00\xce\x02\x00\x00\x00\x00\x00\x01\x00\xce",
     ],
 )
-async def test_a_port_that_speaks_no_amqp_is_an_outage(
-    engine: AsyncEngine, greeting: bytes
-) -> None:
+async def test_a_port_that_speaks_no_amqp_is_an_outage(greeting: bytes) -> None:
     async with stranger(greeting) as url:
-        text = await refusal(RabbitMQPublisher(url, exchange="e"), engine, SECRET)
+        text = await refusal(RabbitMQPublisher(url, exchange="e"), SECRET)
     assert text.startswith("cannot use RabbitMQ at 127.0.0.1:")
 
 
 @pytest.mark.parametrize("greeting", [b"", b"hi", b"\x01\x00\x00\x00\x00\x00\x09\x00\x0a"])
-async def test_a_port_that_hangs_up_is_an_outage(engine: AsyncEngine, greeting: bytes) -> None:
+async def test_a_port_that_hangs_up_is_an_outage(greeting: bytes) -> None:
     async with stranger(greeting, stays=False) as url:
-        await refusal(RabbitMQPublisher(url, exchange="e"), engine, SECRET)
+        await refusal(RabbitMQPublisher(url, exchange="e"), SECRET)
 
 
 @pytest.mark.parametrize("greeting", [b"", b"hi", b"\x08\x00\x00\x00\x00\x00\x00\xce"])
-async def test_a_port_that_says_nothing_more_is_an_outage_before_long(
-    engine: AsyncEngine, greeting: bytes
-) -> None:
+async def test_a_port_that_says_nothing_more_is_an_outage_before_long(greeting: bytes) -> None:
     async with stranger(greeting) as url:
         publisher = RabbitMQPublisher(url, exchange="e", connect_within=timedelta(seconds=0.2))
-        await refusal(publisher, engine, SECRET, silent=True)
+        await refusal(publisher, SECRET, silent=True)
 
 
 @pytest.mark.requirement("E10")
@@ -190,62 +178,3 @@ async def test_an_exchange_that_the_user_may_not_write_to_is_an_outage_until_it_
         await until(engine, all_delivered_by(clock))
         await eventually(lambda: relay.health == Health(status=HealthStatus.OK))
     assert broker.waiting(queue) == 20
-
-
-async def test_a_routes_exchange_that_the_user_may_not_write_to_holds_up_nobody_else(
-    engine: AsyncEngine, broker: Broker, user: User, clock: FakeClock
-) -> None:
-    own, shut = broker.exchange(broker.name("own")), broker.exchange(broker.name("shut"))
-    queue = broker.queue(broker.name("q"), "#", exchange=own)
-    broker.bind(queue, shut, "#")
-    user.may(write=f"^{own}$")
-    routes = {"secret": Route(exchange=shut)}
-    publisher = RabbitMQPublisher(user.url, exchange=own, routes=routes)
-    relay = OutboxRelay(outbox, engine, publisher, clock=clock)
-    types = ["secret" if n % 20 == 7 else "open" for n in range(60)]
-    await save(engine, *(noted(each, key=str(n)) for n, each in enumerate(types)))
-    await relay.run_once()
-    found = await rows(engine)
-    assert [each.delivered for each in found] == [each == "open" for each in types]
-    waiting = [each for each in found if not each.delivered]
-    assert {(each.retry_count, each.status) for each in waiting} == {(0, "pending")}
-    assert all(f"access to exchange '{shut}'" in str(each.error_message) for each in waiting)
-    assert {each.type for each in broker.take(queue)} == {"open"}
-
-    user.may(write=f"^({own}|{shut})$")
-    clock.advance(LATER)
-    await relay.run_once()
-    assert all_delivered(await rows(engine))
-    assert [each.type for each in broker.take(queue)] == ["secret"] * 3
-
-
-async def test_a_routing_key_that_the_user_may_not_use_holds_up_nobody_else(
-    engine: AsyncEngine, broker: Broker, user: User, clock: FakeClock
-) -> None:
-    exchange = broker.exchange(broker.name("e"))
-    queue = broker.queue(broker.name("q"), "#", exchange=exchange)
-    user.may(write=".*")
-    user.may_publish(exchange, r"^open\.")
-    relay = OutboxRelay(outbox, engine, RabbitMQPublisher(user.url, exchange=exchange), clock=clock)
-    types = ["secret.note" if n % 20 == 7 else "open.note" for n in range(60)]
-    await save(engine, *(noted(each, key=str(n)) for n, each in enumerate(types)))
-    await save(engine, noted("open.note", key="7"))  # waits for the one before it
-    async with relay.running():
-        found = await until(engine, lambda now: sum(each.delivered for each in now) >= 57)
-        await eventually(lambda: relay.idle)
-        assert relay.health.status is HealthStatus.OK
-        found = await rows(engine)
-        assert [each.delivered for each in found] == [
-            *(each == "open.note" for each in types),
-            False,
-        ]
-        waiting = [each for each in found if each.event_type == "secret.note"]
-        assert {(each.retry_count, each.status) for each in waiting} == {(0, "pending")}
-        assert all("access to topic 'secret.note'" in str(each.error_message) for each in waiting)
-        assert {each.type for each in broker.take(queue)} == {"open.note"}
-        user.may_publish(exchange, ".*")
-        await until(engine, all_delivered_by(clock))
-    assert sorted(each.routing_key for each in broker.take(queue)) == [
-        "open.note",
-        *["secret.note"] * 3,
-    ]

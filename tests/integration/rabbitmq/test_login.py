@@ -147,6 +147,7 @@ async def test_a_broker_without_a_mechanism_that_we_speak_is_an_outage_that_name
     assert "offers no login by PLAIN: it offers AMQPLAIN, SCRAM." in text
 
 
+@pytest.mark.extended
 async def test_the_broker_lists_the_connection_by_program_host_and_process(
     rabbitmq_url: str,
 ) -> None:

@@ -18,28 +18,11 @@ from tests.support.rows import save
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
 
-MESSAGING = Topology(
-    exchanges=[Exchange("messaging"), Exchange("messaging.dlx")],
-    queues=[
-        Queue(
-            "group_message_processing",
-            [Binding("messaging", "group_message.*")],
-            dead_letter="messaging.dlx",
-        ),
-        Queue(
-            "scheduled_message_processing",
-            [Binding("messaging", "scheduled_message.*")],
-            dead_letter="messaging.dlx",
-        ),
-        Queue("messaging_audit", [Binding("messaging", "#")]),
-        Queue("messaging.dlq", [Binding("messaging.dlx", "#")]),
-    ],
-)
 Opened = Callable[..., Awaitable[RabbitMQPublisher]]
 
 
 @pytest.fixture
-async def opened(rabbitmq_url: str, broker: Broker, engine: AsyncEngine) -> AsyncIterator[Opened]:
+async def opened(rabbitmq_url: str, broker: Broker) -> AsyncIterator[Opened]:
     """Open publishers with a topology, and clear away what they declare."""
     publishers = []
 
@@ -58,15 +41,27 @@ async def opened(rabbitmq_url: str, broker: Broker, engine: AsyncEngine) -> Asyn
         await publisher.close()
 
 
+class Messaging:
+    """The topology of the messaging example, under names of the test's own."""
+
+    def __init__(self, broker: Broker) -> None:
+        own = self.own = broker.name("messaging")
+        self.dlx, self.dlq, self.audit = f"{own}.dlx", f"{own}.dlq", f"{own}.audit"
+        self.group, self.scheduled = f"{own}.group_message", f"{own}.scheduled_message"
+        self.topology = Topology(
+            exchanges=[Exchange(own), Exchange(self.dlx)],
+            queues=[
+                Queue(self.group, [Binding(own, "group_message.*")], dead_letter=self.dlx),
+                Queue(self.scheduled, [Binding(own, "scheduled_message.*")], dead_letter=self.dlx),
+                Queue(self.audit, [Binding(own, "#")]),
+                Queue(self.dlq, [Binding(self.dlx, "#")]),
+            ],
+        )
+
+
 @pytest.fixture
-def messaging(broker: Broker) -> Topology:
-    """The topology of the messaging example, whose own tests may have left messages in it."""
-    broker.owns(
-        exchanges=tuple(each.name for each in MESSAGING.exchanges),
-        queues=tuple(each.name for each in MESSAGING.queues),
-    )
-    broker.clear()
-    return MESSAGING
+def messaging(broker: Broker) -> Messaging:
+    return Messaging(broker)
 
 
 def noted(event_type: str) -> UntypedEvent:
@@ -75,9 +70,9 @@ def noted(event_type: str) -> UntypedEvent:
 
 @pytest.mark.requirement("C12")
 async def test_the_messaging_topology_is_there_when_the_relay_starts(
-    engine: AsyncEngine, broker: Broker, rabbitmq_url: str, messaging: Topology
+    engine: AsyncEngine, broker: Broker, rabbitmq_url: str, messaging: Messaging
 ) -> None:
-    publisher = RabbitMQPublisher(rabbitmq_url, exchange="messaging", topology=messaging)
+    publisher = RabbitMQPublisher(rabbitmq_url, exchange=messaging.own, topology=messaging.topology)
     types = ["group_message.created", "scheduled_message.paused", "something.else"]
     await save(engine, *map(noted, types))
     tally = await OutboxRelay(outbox, engine, publisher).run_once()
@@ -86,32 +81,32 @@ async def test_the_messaging_topology_is_there_when_the_relay_starts(
     def took(queue: str) -> list[str]:
         return sorted(each.routing_key for each in broker.take(queue))
 
-    assert took("group_message_processing") == ["group_message.created"]
-    assert took("scheduled_message_processing") == ["scheduled_message.paused"]
-    assert took("messaging_audit") == types
-    assert took("messaging.dlq") == []
+    assert took(messaging.group) == ["group_message.created"]
+    assert took(messaging.scheduled) == ["scheduled_message.paused"]
+    assert took(messaging.audit) == types
+    assert took(messaging.dlq) == []
     # Declared once more, by another client: it would fail if anything were otherwise.
-    for exchange in ("messaging", "messaging.dlx"):
+    for exchange in (messaging.own, messaging.dlx):
         broker.exchange(exchange, "topic")
-    for queue in ("group_message_processing", "scheduled_message_processing"):
-        broker.queue(queue, dead_letter_exchange="messaging.dlx")
-    for queue in ("messaging_audit", "messaging.dlq"):
+    for queue in (messaging.group, messaging.scheduled):
+        broker.queue(queue, dead_letter_exchange=messaging.dlx)
+    for queue in (messaging.audit, messaging.dlq):
         broker.queue(queue)
 
 
 @pytest.mark.requirement("C12")
 @pytest.mark.parametrize("kind", ["group_message", "scheduled_message"])
 async def test_what_a_consumer_rejects_arrives_in_the_dead_letter_queue(
-    opened: Opened, broker: Broker, messaging: Topology, kind: str
+    opened: Opened, broker: Broker, messaging: Messaging, kind: str
 ) -> None:
-    publisher = await opened(messaging, "messaging")
+    publisher = await opened(messaging.topology, messaging.own)
     record = claimed(noted(f"{kind}.created"))
     assert await publisher.publish([record]) == [DELIVERED]
-    broker.reject(f"{kind}_processing")
-    [dead] = await broker.consume("messaging.dlq", 1)
-    assert (dead.exchange, dead.routing_key) == ("messaging.dlx", f"{kind}.created")
+    broker.reject(f"{messaging.own}.{kind}")
+    [dead] = await broker.consume(messaging.dlq, 1)
+    assert (dead.exchange, dead.routing_key) == (messaging.dlx, f"{kind}.created")
     assert dead.message_id == str(record.id)
-    assert dead.headers["x-death"][0]["queue"] == f"{kind}_processing"
+    assert dead.headers["x-death"][0]["queue"] == f"{messaging.own}.{kind}"
 
 
 async def test_what_overflows_is_dead_lettered_too(opened: Opened, broker: Broker) -> None:
@@ -133,25 +128,27 @@ async def test_what_overflows_is_dead_lettered_too(opened: Opened, broker: Broke
 
 @pytest.mark.requirement("C12")
 async def test_declaring_it_again_changes_nothing(
-    opened: Opened, broker: Broker, messaging: Topology
+    opened: Opened, broker: Broker, messaging: Messaging
 ) -> None:
-    publisher = await opened(messaging, "messaging")
+    publisher = await opened(messaging.topology, messaging.own)
     await publisher.publish([claimed(noted("group_message.created"))])
-    again = await opened(messaging, "messaging")
-    assert broker.waiting("group_message_processing") == 1
-    assert broker.waiting("messaging_audit") == 1
+    again = await opened(messaging.topology, messaging.own)
+    assert broker.waiting(messaging.group) == 1
+    assert broker.waiting(messaging.audit) == 1
     assert await again.publish([claimed(noted("group_message.created"))]) == [DELIVERED]
-    assert broker.waiting("group_message_processing") == 2
+    assert broker.waiting(messaging.group) == 2
 
 
 @pytest.mark.requirement("C12")
 async def test_several_may_declare_it_at_once(
-    opened: Opened, broker: Broker, messaging: Topology
+    opened: Opened, broker: Broker, messaging: Messaging
 ) -> None:
-    publishers = await asyncio.gather(*(opened(messaging, "messaging") for _ in range(4)))
+    publishers = await asyncio.gather(
+        *(opened(messaging.topology, messaging.own) for _ in range(4))
+    )
     for publisher in publishers:
         await publisher.publish([claimed(noted("group_message.created"))])
-    assert broker.waiting("group_message_processing") == 4
+    assert broker.waiting(messaging.group) == 4
 
 
 async def test_every_kind_of_exchange_and_queue_can_be_declared(
@@ -195,7 +192,7 @@ async def test_every_kind_of_exchange_and_queue_can_be_declared(
 
 
 async def test_all_that_clashes_is_named_in_one_error_and_nothing_is_changed(
-    engine: AsyncEngine, rabbitmq_url: str, broker: Broker
+    rabbitmq_url: str, broker: Broker
 ) -> None:
     name = broker.name("clash")
     broker.exchange(f"{name}.direct", "direct")
@@ -284,7 +281,7 @@ async def test_an_exchange_of_others_is_left_as_it_is(opened: Opened, broker: Br
     ],
 )
 async def test_what_cannot_be_declared_is_a_mistake_in_the_set_up_that_is_named(
-    engine: AsyncEngine, broker: Broker, rabbitmq_url: str, part: Topology
+    broker: Broker, rabbitmq_url: str, part: Topology
 ) -> None:
     broker.owns(queues=("mine",))
     publisher = RabbitMQPublisher(rabbitmq_url, exchange="amq.topic", topology=part)
@@ -307,9 +304,7 @@ async def test_a_relay_does_not_start_with_a_topology_that_clashes(
     assert relay.health.status == HealthStatus.STOPPED
 
 
-async def test_without_a_topology_nothing_is_declared(
-    engine: AsyncEngine, broker: Broker, rabbitmq_url: str
-) -> None:
+async def test_without_a_topology_nothing_is_declared(broker: Broker, rabbitmq_url: str) -> None:
     name = broker.name("absent")
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=name)
     with pytest.raises(OutageError, match=f"exchange `{name}` does not exist.*Declare it"):

@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from pamqp import commands, frame
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from postroom.publishers.base import Outage, ReportsOutages
+from postroom.publishers.base import Outage
 from postroom.publishers.rabbitmq import RabbitMQPublisher
 from tests.support.fake_broker import Reply, fake_broker
 from tests.support.proxy import How, Proxy, proxy_to
@@ -17,14 +16,6 @@ from tests.support.waiting import PATIENCE, eventually
 BLOCKED = frame.marshal(commands.Connection.Blocked("low on disk"), 0)
 UNBLOCKED = frame.marshal(commands.Connection.Unblocked(), 0)
 SHUTDOWN = frame.marshal(commands.Connection.Close(320, "CONNECTION_FORCED - shutdown", 0, 0), 0)
-
-
-@pytest.fixture
-async def engine() -> AsyncIterator[AsyncEngine]:
-    """An engine that nobody connects by."""
-    engine = create_async_engine("sqlite+aiosqlite://")
-    yield engine
-    await engine.dispose()
 
 
 class Reports:
@@ -48,9 +39,7 @@ def reports() -> Reports:
 
 
 @asynccontextmanager
-async def watched(
-    engine: AsyncEngine, url: str, reports: Reports
-) -> AsyncIterator[RabbitMQPublisher]:
+async def watched(url: str, reports: Reports) -> AsyncIterator[RabbitMQPublisher]:
     publisher = RabbitMQPublisher(url, exchange="things")
     publisher.watch(reports)
     await publisher.open()
@@ -70,15 +59,11 @@ async def broker_that(*says: Reply, heartbeat: int = 0) -> AsyncIterator[tuple[P
         yield proxy, f"amqp://guest:guest@127.0.0.1:{proxy.port}/?heartbeat={heartbeat}"
 
 
-def test_it_is_one_that_reports_outages() -> None:
-    assert isinstance(RabbitMQPublisher("amqp://localhost", exchange=""), ReportsOutages)
-
-
 @pytest.mark.parametrize("how", [How.FIN, How.RST])
 async def test_a_connection_that_is_cut_while_nothing_is_sent_is_reported_once(
-    engine: AsyncEngine, reports: Reports, how: How
+    reports: Reports, how: How
 ) -> None:
-    async with broker_that() as (proxy, url), watched(engine, url, reports):
+    async with broker_that() as (proxy, url), watched(url, reports):
         proxy.suffer(how)
         await reports.come()
     [reason] = reports.reasons
@@ -86,54 +71,47 @@ async def test_a_connection_that_is_cut_while_nothing_is_sent_is_reported_once(
     assert reason.startswith(f"the connection to RabbitMQ at 127.0.0.1:{proxy.port}/ was lost: ")
 
 
-async def test_heartbeats_that_do_not_come_are_reported(
-    engine: AsyncEngine, reports: Reports
-) -> None:
-    async with broker_that(heartbeat=1) as (proxy, url), watched(engine, url, reports):
+@pytest.mark.extended
+async def test_heartbeats_that_do_not_come_are_reported(reports: Reports) -> None:
+    async with broker_that(heartbeat=1) as (proxy, url), watched(url, reports):
         proxy.suffer(How.STALL)
         [reason] = await reports.come()
     assert reason is not None
     assert "nothing was received from the broker for 2 s" in reason
 
 
-async def test_a_broker_that_shuts_down_is_reported_with_its_reason(
-    engine: AsyncEngine, reports: Reports
-) -> None:
-    async with broker_that(SHUTDOWN) as (_, url), watched(engine, url, reports):
+async def test_a_broker_that_shuts_down_is_reported_with_its_reason(reports: Reports) -> None:
+    async with broker_that(SHUTDOWN) as (_, url), watched(url, reports):
         [reason] = await reports.come()
     assert reason is not None
     assert "CONNECTION_FORCED - shutdown" in reason
 
 
-async def test_a_broker_that_blocks_and_unblocks_is_reported(
-    engine: AsyncEngine, reports: Reports
-) -> None:
-    async with broker_that(BLOCKED, UNBLOCKED) as (_, url), watched(engine, url, reports):
+async def test_a_broker_that_blocks_and_unblocks_is_reported(reports: Reports) -> None:
+    async with broker_that(BLOCKED, UNBLOCKED) as (_, url), watched(url, reports):
         blocked, unblocked = await reports.come(2)
     assert blocked is not None
     assert "low on disk" in blocked
     assert unblocked is None
 
 
-async def test_a_connection_that_it_closes_itself_is_not_reported(
-    engine: AsyncEngine, reports: Reports
-) -> None:
-    async with broker_that() as (_, url), watched(engine, url, reports):
+async def test_a_connection_that_it_closes_itself_is_not_reported(reports: Reports) -> None:
+    async with broker_that() as (_, url), watched(url, reports):
         pass
     assert reports.reasons == []
 
 
-async def test_only_the_latest_watcher_is_called(engine: AsyncEngine, reports: Reports) -> None:
+async def test_only_the_latest_watcher_is_called(reports: Reports) -> None:
     former = Reports()
-    async with broker_that() as (proxy, url), watched(engine, url, former) as publisher:
+    async with broker_that() as (proxy, url), watched(url, former) as publisher:
         publisher.watch(reports)
         proxy.suffer(How.FIN)
         await reports.come()
     assert former.reasons == []
 
 
-async def test_it_reports_after_it_was_opened_again(engine: AsyncEngine, reports: Reports) -> None:
-    async with broker_that() as (proxy, url), watched(engine, url, reports) as publisher:
+async def test_it_reports_after_it_was_opened_again(reports: Reports) -> None:
+    async with broker_that() as (proxy, url), watched(url, reports) as publisher:
         proxy.suffer(How.FIN)
         await reports.come()
         await publisher.open()

@@ -1,6 +1,5 @@
 """Workers that an operator drains and resumes, beside others and alone."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
@@ -19,8 +18,7 @@ from postroom import (
 )
 from postroom.inspection import Inspector, Overview, Worker, WorkerState
 from postroom.operations import Operations
-from postroom.publishers.base import DELIVERED, Outcome
-from postroom.record import ClaimedRecord
+from tests.support.gated_publisher import GatedPublisher
 from tests.support.rows import save
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
@@ -30,35 +28,7 @@ pytestmark = pytest.mark.requirement("E16")
 NEVER = timedelta(hours=1)
 
 
-class Gate:
-    """A publisher that delivers; `slow` records wait until it opens, and it can be away."""
-
-    max_batch = 1
-    max_in_flight = 100
-
-    def __init__(self) -> None:
-        self.opened, self.away = asyncio.Event(), False
-        self.arrived: list[str] = []
-
-    async def open(self) -> None:
-        self._check()
-
-    async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
-        self._check()
-        for record in records:
-            if record.event_type == "slow":
-                await self.opened.wait()
-            self.arrived.append(record.event_type)
-        return [DELIVERED] * len(records)
-
-    async def close(self) -> None: ...
-
-    def _check(self) -> None:
-        if self.away:
-            raise OutageError("the gate is shut")
-
-
-class Floor:
+class Workers:
     """The database of some workers, and an operator in another process."""
 
     def __init__(self, engine: AsyncEngine) -> None:
@@ -68,10 +38,10 @@ class Floor:
         self.operations = Operations(elsewhere, engine)
         self._saved = 0
 
-    def relay(self, gate: Gate) -> OutboxRelay:
+    def relay(self, publisher: GatedPublisher) -> OutboxRelay:
         """Make a relay that polls only when it is woken, or there is work."""
         return OutboxRelay(
-            outbox, self.engine, gate, poll_interval=NEVER, lease=timedelta(seconds=4)
+            outbox, self.engine, publisher, poll_interval=NEVER, lease=timedelta(seconds=4)
         )
 
     async def save(self, count: int, event_type: str = "quick") -> None:
@@ -120,113 +90,111 @@ class Floor:
 
 
 @pytest.fixture
-def floor(database: AsyncEngine) -> Floor:
-    return Floor(database)
+def workers(database: AsyncEngine) -> Workers:
+    return Workers(database)
 
 
-async def test_a_drained_worker_finishes_and_another_one_delivers_everything(floor: Floor) -> None:
-    first, second = Gate(), Gate()
-    await floor.save(1, "slow")
-    async with floor.relay(first).running():
-        ann = await floor.newcomer()
-        await floor.becomes(ann, WorkerState.WORKING)
-        async with floor.relay(second).running():
-            await floor.newcomer([ann])
-            assert await floor.operations.drain(ann)
+@pytest.mark.parametrize(
+    "database", ["postgresql", pytest.param("sqlite", marks=pytest.mark.extended)], indirect=True
+)
+async def test_a_drained_worker_finishes_and_another_one_delivers_everything(
+    workers: Workers,
+) -> None:
+    first, second = GatedPublisher("slow"), GatedPublisher()
+    await workers.save(1, "slow")
+    async with workers.relay(first).running():
+        ann = await workers.newcomer()
+        await workers.becomes(ann, WorkerState.WORKING)
+        async with workers.relay(second).running():
+            await workers.newcomer([ann])
+            assert await workers.operations.drain(ann)
 
             async def has_one_left() -> bool:
-                return len((await floor.worker(ann)).partitions) == 1
+                return len((await workers.worker(ann)).partitions) == 1
 
             await eventually(has_one_left)
-            assert (await floor.worker(ann)).state is WorkerState.DRAINING
-            await floor.save(200)
-            held = len(range(200)) - await in_partition(floor, ann)
+            assert (await workers.worker(ann)).state is WorkerState.DRAINING
+            await workers.save(200)
+            held = len(range(200)) - await in_partition(workers, ann)
             await eventually(lambda: len(second.arrived) >= held)
             assert first.arrived == []
-            first.opened.set()
+            first.gate.set()
             await eventually(lambda: len(second.arrived) == 200)
             assert first.arrived == ["slow"]
-            await floor.becomes(ann, WorkerState.DRAINED)
-            overview = await floor.overview()
+            await workers.becomes(ann, WorkerState.DRAINED)
+            overview = await workers.overview()
             assert (overview.pending, overview.healthy) == (0, True)
-    assert await floor.rows() == 0
+    assert await workers.rows() == 0
 
 
-async def in_partition(floor: Floor, worker: str) -> int:
+async def in_partition(workers: Workers, worker: str) -> int:
     """Count the records that wait in the partitions of a worker, but for the slow one."""
     records, leases = outbox.tables.records, outbox.tables.leases
     theirs = select(leases.c.partition).where(leases.c.worker == worker)
     there = records.c.partition.in_(theirs), records.c.event_type != "slow"
-    async with floor.engine.connect() as connection:
+    async with workers.engine.connect() as connection:
         count = select(func.count()).select_from(records).where(*there)
         return int((await connection.execute(count)).scalar_one())
 
 
+@pytest.mark.extended
 async def test_a_resumed_worker_shares_the_work_again(engine: AsyncEngine) -> None:
-    floor, first, second = Floor(engine), Gate(), Gate()
-    async with floor.relay(first).running():
-        ann = await floor.newcomer()
-        async with floor.relay(second).running():
-            await floor.newcomer([ann])
-            await floor.operations.drain(ann)
-            await floor.becomes(ann, WorkerState.DRAINED)
-            await floor.save(100)
+    workers, first, second = Workers(engine), GatedPublisher(), GatedPublisher()
+    async with workers.relay(first).running():
+        ann = await workers.newcomer()
+        async with workers.relay(second).running():
+            await workers.newcomer([ann])
+            await workers.operations.drain(ann)
+            await workers.becomes(ann, WorkerState.DRAINED)
+            await workers.save(100)
             await eventually(lambda: len(second.arrived) == 100)
             assert first.arrived == []
-            assert await floor.operations.undrain(ann)
+            assert await workers.operations.undrain(ann)
 
             async def both_have_delivered() -> bool:
-                await floor.save(50)
+                await workers.save(50)
                 return bool(first.arrived) and len(second.arrived) > 100
 
             await eventually(both_have_delivered)
 
 
-async def test_an_outage_of_its_publisher_leaves_a_worker_drained(floor: Floor) -> None:
-    gate = Gate()
-    relay = floor.relay(gate)
+@pytest.mark.extended
+async def test_an_outage_of_its_publisher_leaves_a_worker_drained(workers: Workers) -> None:
+    publisher = GatedPublisher()
+    relay = workers.relay(publisher)
     async with relay.running():
-        ann = await floor.newcomer()
-        gate.away = True
-        await floor.save(3)
+        ann = await workers.newcomer()
+        publisher.away = publisher.shut = OutageError("it is shut")
+        await workers.save(3)
         await eventually(lambda: relay.health.status is HealthStatus.DEGRADED)
-        assert await floor.operations.drain(ann)
-        gate.away = False
+        assert await workers.operations.drain(ann)
+        publisher.away = publisher.shut = None
         await eventually(lambda: relay.health.status is HealthStatus.OK)
-        worker = await floor.worker(ann)
-        assert (worker.state, gate.arrived) == (WorkerState.DRAINED, [])
-        assert (await floor.overview()).ready == 3
-        assert await floor.operations.undrain(ann)
-        await eventually(lambda: len(gate.arrived) == 3)
-
-
-async def test_a_drained_worker_that_is_stopped_leaves_no_row(floor: Floor) -> None:
-    await floor.save(1)
-    async with floor.relay(Gate()).running():
-        ann = await floor.newcomer()
-        await floor.operations.drain(ann)
-        await floor.becomes(ann, WorkerState.DRAINED)
-    assert await floor.rows() == 0
+        worker = await workers.worker(ann)
+        assert (worker.state, publisher.arrived) == (WorkerState.DRAINED, [])
+        assert (await workers.overview()).ready == 3
+        assert await workers.operations.undrain(ann)
+        await eventually(lambda: len(publisher.arrived) == 3)
 
 
 async def test_a_worker_that_waits_an_hour_for_its_next_poll_notices_at_once(
     engine: AsyncEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "postroom.relay")
-    floor = Floor(engine)
+    workers = Workers(engine)
 
     def said(part: str) -> bool:
         return any(part in each.message for each in caplog.records)
 
-    async with floor.relay(Gate()).running():
-        ann = await floor.newcomer()
+    async with workers.relay(GatedPublisher()).running():
+        ann = await workers.newcomer()
 
         async def listens() -> bool:
-            report = (await floor.worker(ann)).report
+            report = (await workers.worker(ann)).report
             return report is not None and report.listener == "up"
 
         await eventually(listens)
-        await floor.operations.drain(ann)
+        await workers.operations.drain(ann)
         await eventually(lambda: said("an operator drains this worker"))
-        await floor.operations.undrain(ann)
+        await workers.operations.undrain(ann)
         await eventually(lambda: said("this worker is resumed"))

@@ -39,7 +39,7 @@ def schemas(postgres_sync_url: str) -> Iterator[None]:
             connection.execute(DropSchema(tenant, cascade=True))
 
 
-@pytest.fixture(params=["asyncpg", "psycopg"])
+@pytest.fixture(params=["asyncpg", pytest.param("psycopg", marks=pytest.mark.extended)])
 async def make_engine(
     schemas: None, request: pytest.FixtureRequest, engine: AsyncEngine
 ) -> AsyncIterator[MakeEngine]:
@@ -196,19 +196,21 @@ def by_checkout(engine: AsyncEngine) -> None:
         connection.commit()
 
 
-@pytest.mark.parametrize("listen", [by_begin, by_begin_with_an_option, by_connect, by_checkout])
-@pytest.mark.parametrize("when", ["before the relay is made", "after"])
+@pytest.mark.parametrize(
+    ("listen", "late"),
+    [(by_begin, True), (by_begin_with_an_option, False), (by_connect, False), (by_checkout, True)],
+)
 async def test_a_relay_s_own_connections_call_the_listeners_of_its_engine(
-    make_engine: MakeEngine, listen: Callable[[AsyncEngine], None], when: str
+    make_engine: MakeEngine, listen: Callable[[AsyncEngine], None], late: bool
 ) -> None:
     plain, engine = make_engine(), make_engine(execution_options={"tenant": "tenant_a"})
     publisher = RecordingPublisher()
     publisher.refuse("AccountClosed", times=1, permanent=True)
-    if when == "after":
-        relay = relay_on(engine, publisher)
-    listen(engine)
-    if when != "after":
-        relay = relay_on(engine, publisher)
+    if not late:
+        listen(engine)
+    relay = relay_on(engine, publisher)
+    if late:
+        listen(engine)
     closed = AccountClosed(account_id=uuid4())
 
     async with relay.running():

@@ -139,6 +139,7 @@ async def test_an_observer_is_told_of_claims_deliveries_and_refusals(database: A
     ]
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 async def test_the_publisher_is_called_within_the_context_of_an_observer(
     database: AsyncEngine,
 ) -> None:
@@ -160,6 +161,7 @@ async def test_every_statement_of_a_relay_has_a_name(database: AsyncEngine) -> N
     assert "other" not in notes.statements
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 async def test_an_observer_that_raises_is_logged_once_and_disturbs_nothing(
     database: AsyncEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -174,6 +176,7 @@ async def test_an_observer_that_raises_is_logged_once_and_disturbs_nothing(
     assert len(notes.of("delivered")[0]) == 50
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 async def test_an_outage_is_a_change_of_the_breaker(database: AsyncEngine) -> None:
     notes, publisher = Notes(), RecordingPublisher()
     relay = OutboxRelay(outbox, database, publisher, observers=[notes])
@@ -186,6 +189,7 @@ async def test_an_outage_is_a_change_of_the_breaker(database: AsyncEngine) -> No
     assert notes.of("breaker")[-1] == ("the publisher", "closed")
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 async def test_a_call_that_is_cancelled_ends_its_context_with_the_error(
     database: AsyncEngine,
 ) -> None:
@@ -206,6 +210,7 @@ async def test_a_call_that_is_cancelled_ends_its_context_with_the_error(
     assert notes.of("published") == []
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 async def test_a_relay_that_is_cancelled_while_it_starts_ends_what_it_has_begun(
     database: AsyncEngine,
 ) -> None:

@@ -97,6 +97,7 @@ async def attempts(engine: AsyncEngine, event_class: type, number: int = 1) -> l
     return got
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 @pytest.mark.requirement("A7")
 @pytest.mark.parametrize(
     "event",
@@ -119,6 +120,7 @@ async def test_a_model_is_delivered_whatever_it_does_with_extra_fields(
     assert record.status == Status.PUBLISHED
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 async def test_a_model_that_forbids_extra_fields_gets_none_of_the_request_s_context(
     database: AsyncEngine,
 ) -> None:
@@ -129,6 +131,7 @@ async def test_a_model_that_forbids_extra_fields_gets_none_of_the_request_s_cont
     assert await attempts(database, Forbidding) == [event]
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 async def test_a_model_that_allows_extra_fields_would_get_the_request_s_context(
     database: AsyncEngine,
 ) -> None:
@@ -139,6 +142,7 @@ async def test_a_model_that_allows_extra_fields_would_get_the_request_s_context(
             await outbox.middleware().flush(session, bus, user_id="ann")
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("event_class", [AfterUpcast, InCamelCase, InCamelCaseModel])
 async def test_every_attempt_gets_the_id_and_the_time_of_the_record(
     database: AsyncEngine, event_class: type, caplog: pytest.LogCaptureFixture
@@ -151,6 +155,7 @@ async def test_every_attempt_gets_the_id_and_the_time_of_the_record(
     assert first.occurred_at == second.occurred_at == event.occurred_at
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 async def test_a_time_keeps_its_offset(database: AsyncEngine) -> None:
     event = Before(occurred_at=datetime(2026, 1, 5, 12, 30, 0, 123_456, tzinfo=NEPAL))
     await save(database, event)

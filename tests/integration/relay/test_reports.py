@@ -1,8 +1,6 @@
 """What a worker reports of itself into the database, for operators."""
 
-import asyncio
 import json
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,38 +10,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import OutageError, Outbox, OutboxRelay, UntypedEvent
 from postroom.inspection import Inspector
-from postroom.publishers.base import DELIVERED, Outcome
-from postroom.record import ClaimedRecord
+from tests.support.gated_publisher import GatedPublisher
 from tests.support.rows import save
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.requirement("E16")
-
-
-class Gate:
-    """A publisher whose records wait until it opens; or it is away."""
-
-    max_batch = 1
-    max_in_flight = 10
-
-    def __init__(self) -> None:
-        self.opened, self.away = asyncio.Event(), False
-
-    def __str__(self) -> str:
-        return "the gate"
-
-    async def open(self) -> None:
-        if self.away:
-            raise OutageError("the gate is shut")
-
-    async def publish(self, records: Sequence[ClaimedRecord]) -> Sequence[Outcome]:
-        if self.away:
-            raise OutageError("the gate is shut")
-        await self.opened.wait()
-        return [DELIVERED] * len(records)
-
-    async def close(self) -> None: ...
 
 
 async def reports(engine: AsyncEngine) -> list[dict[str, Any]]:
@@ -54,17 +26,17 @@ async def reports(engine: AsyncEngine) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def gate() -> Gate:
-    return Gate()
+def publisher() -> GatedPublisher:
+    return GatedPublisher("paid")
 
 
 @pytest.fixture
-def relay(engine: AsyncEngine, gate: Gate) -> OutboxRelay:
-    return OutboxRelay(outbox, engine, gate, lease=timedelta(seconds=2))
+def relay(engine: AsyncEngine, publisher: GatedPublisher) -> OutboxRelay:
+    return OutboxRelay(outbox, engine, publisher, lease=timedelta(seconds=2))
 
 
 async def test_a_worker_reports_what_it_delivers_and_leaves_no_row_behind(
-    engine: AsyncEngine, relay: OutboxRelay, gate: Gate
+    engine: AsyncEngine, relay: OutboxRelay, publisher: GatedPublisher
 ) -> None:
     paid = UntypedEvent(event_type="paid", aggregate_type="order", aggregate_id=7, payload={})
     await save(engine, paid)
@@ -79,11 +51,11 @@ async def test_a_worker_reports_what_it_delivers_and_leaves_no_row_behind(
         await eventually(in_flight)
         [report] = await reports(engine)
         oldest = report["oldest"]
-        assert (report["publisher"], report["in_flight"]) == ("the gate", 1)
+        assert (report["publisher"], report["in_flight"]) == ("the gated publisher", 1)
         assert (oldest["event_type"], oldest["key"]) == ("paid", "order/7")
         assert oldest["seconds"] > 0
         assert (report["publisher_outage"], report["paused"]) == (None, False)
-        gate.opened.set()
+        publisher.gate.set()
         await eventually(delivered)
         [report] = await reports(engine)
         assert (report["oldest"], report["per_minute"], report["failed"]) == (None, 1, 0)
@@ -92,10 +64,10 @@ async def test_a_worker_reports_what_it_delivers_and_leaves_no_row_behind(
 
 @pytest.mark.requirement("E10")
 async def test_fields_that_a_worker_hides_are_hidden_from_who_knows_the_url_only(
-    engine: AsyncEngine, gate: Gate
+    engine: AsyncEngine, publisher: GatedPublisher
 ) -> None:
     hiding = Outbox(MetaData(), redact=("email",))
-    relay = OutboxRelay(hiding, engine, gate, lease=timedelta(seconds=2))
+    relay = OutboxRelay(hiding, engine, publisher, lease=timedelta(seconds=2))
     paid = UntypedEvent(event_type="paid", payload={"email": "ann@example.com", "total": 9})
     await save(engine, paid)
 
@@ -107,14 +79,14 @@ async def test_fields_that_a_worker_hides_are_hidden_from_who_knows_the_url_only
         inspector = Inspector(Outbox(MetaData()), engine)
         [record] = (await inspector.records()).records
         shown = await inspector.record(str(record.id))
-        gate.opened.set()
+        publisher.gate.set()
     assert shown.payload == {"email": "[redacted]", "total": 9}
 
 
 async def test_a_worker_reports_an_outage(
-    engine: AsyncEngine, relay: OutboxRelay, gate: Gate
+    engine: AsyncEngine, relay: OutboxRelay, publisher: GatedPublisher
 ) -> None:
-    gate.away = True
+    publisher.shut = OutageError("it is shut")
 
     async def said() -> bool:
         return any(each["publisher_outage"] for each in await reports(engine))
@@ -122,4 +94,4 @@ async def test_a_worker_reports_an_outage(
     async with relay.running():
         await eventually(said)
         [report] = await reports(engine)
-    assert report["publisher_outage"]["reason"] == "the gate is shut"
+    assert report["publisher_outage"]["reason"] == "it is shut"

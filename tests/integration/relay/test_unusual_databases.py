@@ -56,7 +56,7 @@ async def execute(engine: AsyncEngine, statement: str) -> None:
         await connection.execute(text(statement))
 
 
-@pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
+@pytest.mark.parametrize("driver", ["asyncpg", pytest.param("psycopg", marks=pytest.mark.extended)])
 @pytest.mark.parametrize("table", ["Out\"b'o:x % a\\:c", "%(x)s"])
 async def test_a_table_may_have_any_name(
     engine: AsyncEngine, postgres_url: str, driver: str, table: str
