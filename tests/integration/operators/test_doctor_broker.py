@@ -1,12 +1,10 @@
 """`postroom doctor` and RabbitMQ: what is missing, full or shut is found, and the remedy works."""
 
 import asyncio
-import json
 import shlex
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import insert, make_url
@@ -193,36 +191,42 @@ async def test_no_consumer_sees_the_message_that_asks_whether_the_broker_is_bloc
     await eventually(lambda: broker.waiting(everything) == 1)
 
 
-ROUTES: dict[str, tuple[dict[str, Any], str]] = {
-    "no queue": (
-        {
-            "route": "routing key `parcel.sent` of exchange `shop`",
-            "reason": "no queue takes routing key `parcel.sent` at exchange `shop` (312 NO_ROUTE)",
-        },
-        'In the topology: Queue(…, [Binding("shop", "parcel.sent")])',
-    ),
-    "full": (
-        {
-            "route": "routing key `parcel.sent` of exchange `shop`",
-            "reason": "RabbitMQ rejected it: a queue is full (overflow=reject-publish)",
-        },
-        "Start its consumers, or raise its max-length; records leave by themselves then.",
-    ),
-    "no exchange": (
-        {"route": "exchange `shop`", "reason": "RabbitMQ refused it: NOT_FOUND - no exchange"},
-        "Or: postroom topology --broker URL --exchange shop --apply",
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", ROUTES)
+@pytest.mark.parametrize(
+    ("route", "reason", "remedy"),
+    [
+        (
+            "routing key `parcel.sent` of exchange `shop`",
+            "no queue takes routing key `parcel.sent` at exchange `shop` (312 NO_ROUTE)",
+            'In the topology: Queue(…, [Binding("shop", "parcel.sent")])',
+        ),
+        (
+            "routing key `parcel.sent` of exchange `shop`",
+            "RabbitMQ rejected it: a queue is full (overflow=reject-publish)",
+            "Start its consumers, or raise its max-length; records leave by themselves then.",
+        ),
+        (
+            "exchange `shop`",
+            "RabbitMQ refused it: NOT_FOUND - no exchange",
+            "Or: postroom topology --broker URL --exchange shop --apply",
+        ),
+    ],
+    ids=["no queue", "full", "no exchange"],
+)
 async def test_a_route_that_a_worker_reports_as_waiting_is_a_problem(
-    checks: Checks, kind: str
+    checks: Checks, route: str, reason: str, remedy: str
 ) -> None:
-    route, remedy = ROUTES[kind]
-    await report(checks, waiting_routes=[{**route, "seconds": 600, "records": 12}])
+    waiting = {"route": route, "reason": reason, "seconds": 600, "records": 12}
+    now = datetime.now(UTC)
+    row = {
+        "worker": "host:1:x",
+        "seen_until": now + timedelta(minutes=1),
+        "reported_at": now,
+        "report": {"waiting_routes": [waiting]},
+    }
+    async with checks.engine.begin() as connection:
+        await connection.execute(insert(checks.outbox.tables.workers).values(row))
     finding = await checks.problem("routes")
-    assert finding.text.startswith(f"{route['route']} takes no records, for 10 min: ")
+    assert finding.text.startswith(f"{route} takes no records, for 10 min: ")
     assert remedy in finding.remedy
 
 
@@ -233,16 +237,3 @@ async def save(checks: Checks, *event_types: str) -> None:
     ]
     async with checks.engine.begin() as connection:
         await checks.outbox.save(connection, events)
-
-
-async def report(checks: Checks, **said: Any) -> None:
-    """Write what a worker reports with its heartbeat."""
-    now = datetime.now(UTC)
-    row = {
-        "worker": "host:1:x",
-        "seen_until": now + timedelta(minutes=1),
-        "reported_at": now,
-        "report": json.loads(json.dumps(said)),
-    }
-    async with checks.engine.begin() as connection:
-        await connection.execute(insert(checks.outbox.tables.workers).values(row))

@@ -1,7 +1,6 @@
 """The files of deploy/: their linters accept them, they agree with the worker, and what they start
 runs. There is no container here: the same commands run as processes."""
 
-import asyncio
 import json
 import shlex
 import subprocess
@@ -15,7 +14,7 @@ import httpx
 import psycopg
 import pytest
 import yaml
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL
 
 from postroom.cli.errors import Exit
 from postroom.cli.health import ANSWER_WITHIN, ROUTES
@@ -75,22 +74,22 @@ def pod_of(kind: str) -> dict[str, Any]:
 # -- linters
 
 
-def test_hadolint_accepts_the_dockerfile() -> None:
-    lint("hadolint", DEPLOY / "docker/Dockerfile")
+YAML_RULES = "{extends: relaxed, rules: {line-length: {max: 150}}}"
+COMPOSE_SCHEMA = ("--builtin-schema", "vendor.compose-spec")
 
 
-def test_the_compose_file_has_the_form_of_the_specification() -> None:
-    file = DEPLOY / "docker/compose.yaml"
-    lint("check-jsonschema", "--builtin-schema", "vendor.compose-spec", file)
-
-
-def test_the_manifests_have_the_form_that_kubernetes_knows() -> None:
-    lint("kubernetes-validate", "--strict", *(path for path, _ in manifests()))
-
-
-def test_yamllint_accepts_every_yaml_file() -> None:
-    rules = "{extends: relaxed, rules: {line-length: {max: 150}}}"
-    lint("yamllint", "--strict", "-d", rules, DEPLOY)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("hadolint", DEPLOY / "docker/Dockerfile"),
+        ("check-jsonschema", *COMPOSE_SCHEMA, DEPLOY / "docker/compose.yaml"),
+        ("kubernetes-validate", "--strict", *(path for path, _ in manifests())),
+        ("yamllint", "--strict", "-d", YAML_RULES, DEPLOY),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_linter_accepts_the_files(words: tuple[str | Path, ...]) -> None:
+    lint(*words)
 
 
 def test_systemd_accepts_the_unit_and_finds_it_little_exposed(tmp_path: Path) -> None:
@@ -370,27 +369,3 @@ async def test_the_command_of_the_unit_delivers_until_systemd_stops_it(
 
     (tmp_path / "worker.toml").write_text("[tool.postroom]\nexchagne = 'shop'\n")
     assert await postroom.execute(*words, **environment).code() == Exit.USAGE
-
-
-async def test_an_outage_makes_a_pod_unready_and_restarts_nobody(
-    postroom: Commands, empty_database: str, client: httpx.AsyncClient, port: int
-) -> None:
-    [container] = pod_of("Deployment")["containers"]
-    environment = {each["name"]: each["value"] for each in container["env"]}
-    environment["POSTROOM_HEALTH_PORT"] = str(port)
-    await run_job(postroom, ["schema", "sql", "--apply"], {"DATABASE_URL": empty_database})
-    [closed] = free_ports(1)
-    away = make_url(empty_database).set(port=closed, host="127.0.0.1")
-    no_broker = f"amqp://guest:guest@127.0.0.1:{closed}/"
-    for database in (empty_database, away.render_as_string(hide_password=False)):
-        worker = postroom.execute(
-            str(SCRIPT),
-            *container["args"],
-            **environment,
-            DATABASE_URL=database,
-            RABBITMQ_URL=no_broker,
-        )
-        await answers(client, worker, "/live", 200)
-        await answers(client, worker, "/ready", 503)
-        await asyncio.gather(*(answers(client, worker, "/live", 200) for _ in range(3)))
-        assert await worker.stop() == 0

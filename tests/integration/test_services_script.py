@@ -1,21 +1,18 @@
-"""The services of the test session, used for real."""
+"""How `make services` tells a server that works from what else listens on its port."""
 
 import socket
 from collections.abc import Callable, Iterator
 from threading import Thread
 
-import aio_pika
 import pytest
-from sqlalchemy import create_engine, make_url, text
-from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.pool import NullPool
+from sqlalchemy import make_url
 from yarl import URL
 
 from scripts.logins import Refused, postgres_login, rabbitmq_login
 
 
 @pytest.fixture
-def stranger() -> Iterator[str]:
+def other_server() -> Iterator[str]:
     """The address of a server that speaks neither protocol."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = Thread(target=_greet, args=(listener,))
@@ -31,45 +28,19 @@ def _greet(listener: socket.socket) -> None:
         connection.recv(1024)
 
 
-async def test_postgres_answers_through_asyncpg(postgres_url: str) -> None:
-    engine = create_async_engine(postgres_url, poolclass=NullPool)
-    async with engine.connect() as connection:
-        assert await connection.scalar(text("SELECT 1")) == 1
-
-
-def test_the_sync_url_leads_to_the_same_database(postgres_url: str, postgres_sync_url: str) -> None:
-    engine = create_engine(postgres_sync_url, poolclass=NullPool)
-    with engine.connect() as connection:
-        name = connection.scalar(text("SELECT current_database()"))
-    assert name == make_url(postgres_url).database
-    assert name != "postgres"
-
-
-async def test_rabbitmq_carries_a_message_in_the_sessions_own_vhost(rabbitmq_url: str) -> None:
-    assert not rabbitmq_url.endswith(":5672/")
-    connection = await aio_pika.connect(rabbitmq_url, timeout=10)
-    async with connection:
-        channel = await connection.channel()
-        queue = await channel.declare_queue(exclusive=True)
-        await channel.default_exchange.publish(aio_pika.Message(b"hello"), routing_key=queue.name)
-        received = await queue.get(timeout=10)
-    assert received is not None
-    assert received.body == b"hello"
-
-
 @pytest.mark.parametrize(
     ("login", "scheme"), [(postgres_login, "postgresql"), (rabbitmq_login, "amqp")]
 )
 def test_an_open_port_is_not_enough(
-    login: Callable[[str], str], scheme: str, stranger: str
+    login: Callable[[str], str], scheme: str, other_server: str
 ) -> None:
     with pytest.raises(OSError, match="nothing answers"):
-        login(f"{scheme}://me:pw@{stranger}/db")
+        login(f"{scheme}://me:pw@{other_server}/db")
 
 
 def test_a_refused_login_is_an_answer(postgres_sync_url: str, rabbitmq_url: str) -> None:
-    postgres = make_url(postgres_sync_url).set(drivername="postgresql", username="stranger")
-    with pytest.raises(Refused, match="stranger"):
+    postgres = make_url(postgres_sync_url).set(drivername="postgresql", username="unknown")
+    with pytest.raises(Refused, match="unknown"):
         postgres_login(postgres.render_as_string(hide_password=False))
     with pytest.raises(Refused, match="ACCESS_REFUSED"):
         rabbitmq_login(str(URL(rabbitmq_url).with_password("wrong")))
