@@ -7,6 +7,8 @@ import pytest
 
 from scripts.copies import APPLICATIONS, ROOT, Environment, run, run_copy
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:

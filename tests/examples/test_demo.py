@@ -8,10 +8,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import pytest
 
 from demo.broker import socket_path
 from tests.support.demo import Demo, State, forked, is_running, running_demo
 from tests.support.waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.extended
 
 
 def steps(state: State, message: str, column: str = "delivered") -> list[str]:

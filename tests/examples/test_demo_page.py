@@ -2,10 +2,13 @@
 
 import re
 
+import pytest
 from playwright.async_api import Locator, Page, expect
 
 from tests.support.browser import Visitor, assert_accessible
 from tests.support.demo import Demo
+
+pytestmark = pytest.mark.extended
 
 
 def button(page: Page, name: str) -> Locator:

@@ -4,11 +4,9 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 from accounts_api import (
-    PASSWORD,
     FailingProfiles,
     client_of,
     eventually,
-    new_email,
     profile_of,
     running,
     sign_up,
@@ -30,16 +28,6 @@ async def test_a_profile_is_there_after_the_delivery(
     assert await profile_of(client, account) is None
     assert (await delivered()).delivered == 1
     assert await profile_of(client, account) == account["email"].partition("@")[0]
-
-
-async def test_a_sign_up_that_is_refused_saves_no_event(
-    client: httpx.AsyncClient, delivered: Callable[[], Awaitable[Tally]]
-) -> None:
-    email = new_email()
-    await sign_up(client, email)
-    assert (await delivered()).delivered == 1
-    await client.post("/sign-up", json={"email": email, "password": PASSWORD})
-    assert (await delivered()).delivered == 0
 
 
 async def test_the_event_says_who_signed_up_and_holds_no_secret(

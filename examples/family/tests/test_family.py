@@ -7,7 +7,6 @@ import pytest
 from family.domain.errors import (
     AlreadyMemberError,
     FamilyNotFoundError,
-    NotAllowedError,
     RoleNotAllowedError,
 )
 from family.domain.events import FamilyMemberJoinedEvent
@@ -38,20 +37,6 @@ def test_a_family_is_not_there_for_strangers() -> None:
     family = family_of(UserId.new())
     with pytest.raises(FamilyNotFoundError):
         family.check_may_invite(MEMBER, by=UserId.new())
-
-
-@pytest.mark.parametrize("role", ["Member", "Child"])
-def test_members_and_children_do_not_invite(role: str) -> None:
-    family, user = family_of(UserId.new()), UserId.new()
-    family.join(user, JOHN, Role.named(role), now=NOW)
-    with pytest.raises(NotAllowedError):
-        family.check_may_invite(Role.named("Child"), by=user)
-
-
-def test_nobody_is_invited_as_owner() -> None:
-    owner = UserId.new()
-    with pytest.raises(RoleNotAllowedError):
-        family_of(owner).check_may_invite(Role.named("Owner"), by=owner)
 
 
 def test_an_admin_invites_members_and_no_admins() -> None:

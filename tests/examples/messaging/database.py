@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from tests.support.beside import Beside
 
@@ -52,11 +53,12 @@ class Database(Beside):
         query = "SELECT status FROM group_messages WHERE id = %s"
         return self.rows(query, message_id) == [("completed",)]
 
-    def left_behind(self, account_id: str) -> tuple[int, int]:
+    def left_behind(self, account_id: UUID) -> tuple[int, int]:
         """Count the group messages of an account, and the records of all that it did."""
         messages = "SELECT count(*) FROM group_messages WHERE account_id = %s"
         records = "SELECT count(*) FROM outbox_events WHERE payload ->> 'account_id' = %s"
-        [[entities]], [[events]] = self.rows(messages, account_id), self.rows(records, account_id)
+        [[entities]] = self.rows(messages, account_id)
+        [[events]] = self.rows(records, str(account_id))
         return entities, events
 
     @contextmanager

@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
+from examples.messaging.tests.account import Account
 from tests.examples.applications import NO_BROKER, proxied
-from tests.examples.messaging.account import Account
 from tests.examples.messaging.conftest import FACTORY, account_at, start_worker
 from tests.examples.messaging.database import Database
 from tests.support.broker import Broker

@@ -7,11 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from tests.examples.messaging.account import SOON, Account, Json, path_of
+from examples.messaging.tests.account import TOMORROW, Account, Json, path_of
 from tests.examples.messaging.database import Database
 from tests.support.waiting import eventually
 
-LATER = SOON + timedelta(days=7)
+LATER = TOMORROW + timedelta(days=7)
 WEEKLY = {"is_recurring": True, "recurrence_rule": "FREQ=WEEKLY;COUNT=9"}
 MOMENTS = ("scheduled_at", "next_trigger_at")
 
@@ -29,11 +29,11 @@ def envelope(account: Account, message: Json, event_type: str) -> dict[str, Any]
     """Give what the payload of every event of a message has."""
     return {
         "id": message["id"],
-        "account_id": account.id,
+        "account_id": str(account.id),
         "event_type": event_type,
         "aggregate_type": event_type.partition(".")[0],
         "aggregate_id": message["id"],
-        "user_id": account.user_id,
+        "user_id": str(account.user_id),
     }
 
 
@@ -43,11 +43,12 @@ async def test_a_new_group_message_is_told(account: Account, shared_database: Da
     names = [["ann", "bob"], ["bob", "cleo"]]
     groups = [await account.post("/contact-groups", name="All", contacts=each) for each in names]
     ids = [group["id"] for group in groups]
-    body = await account.body(contact_group_ids=ids, scheduled_at="2030-03-31T12:00:00+02:00")
-    message = await account.post("/group-messages", **body)
+    message = await account.group_message(
+        contact_group_ids=ids, scheduled_at="2030-03-31T12:00:00+02:00"
+    )
     assert told(shared_database, message) == {
         **envelope(account, message, "group_message.created"),
-        "channel_id": body["channel_id"],
+        "channel_id": message["channel_id"],
         "template_id": message["template_id"],
         "status": "draft",
         "contact_group_ids": ids,
@@ -68,8 +69,8 @@ async def test_a_new_scheduled_message_is_told(account: Account, shared_database
         "status": "pending",
         "timezone": "Europe/Vienna",
         **WEEKLY,
-        "scheduled_at": SOON,
-        "next_trigger_at": SOON,
+        "scheduled_at": TOMORROW,
+        "next_trigger_at": TOMORROW,
     }
 
 
@@ -111,7 +112,7 @@ async def test_each_step_of_a_group_message_is_told_with_the_one_before(
         ("pending paused", "paused", {}),
         ("pending paused cancelled", "cancelled", {}),
         ("pending processing failed cancelled", "cancelled", {}),
-        ("pending paused pending", "resumed", {"next_trigger_at": SOON}),
+        ("pending paused pending", "resumed", {"next_trigger_at": TOMORROW}),
     ],
 )
 async def test_stops_and_starts_of_a_scheduled_message_are_told_with_the_status_before(
@@ -133,10 +134,10 @@ async def test_what_is_no_step_of_a_group_message_is_not_told(
     account: Account, shared_database: Database
 ) -> None:
     message = await account.group_message()
-    await account.patch(message, scheduled_at=SOON.isoformat())
+    await account.change(message, scheduled_at=TOMORROW.isoformat())
     assert shared_database.events(message["id"]) == ["created"]
     for _ in range(2):
-        await account.patch(message, status="cancelled")
+        await account.change(message, status="cancelled")
     refused = await account.ask("PATCH", path_of(message), json={"status": "queued"})
     assert refused.status_code == 422
     assert shared_database.events(message["id"]) == ["created", "cancelled"]
@@ -157,10 +158,10 @@ async def test_another_time_is_told_with_what_is_new(
     account: Account, shared_database: Database
 ) -> None:
     message = await account.scheduled_message()
-    await account.patch(message, scheduled_at=message["scheduled_at"], timezone="UTC")
+    await account.change(message, scheduled_at=message["scheduled_at"], timezone="UTC")
     assert shared_database.events(message["id"]) == ["created"]
     changes = {"timezone": "Europe/Vienna", **WEEKLY}
-    await account.patch(message, scheduled_at=LATER.isoformat(), **changes)
+    await account.change(message, scheduled_at=LATER.isoformat(), **changes)
     assert told(shared_database, message) == {
         **envelope(account, message, "scheduled_message.updated"),
         **changes,
@@ -175,7 +176,7 @@ async def test_of_a_status_and_a_time_only_the_status_is_told(
     account: Account, shared_database: Database
 ) -> None:
     message = await account.scheduled_message()
-    paused = await account.patch(message, status="paused", scheduled_at=LATER.isoformat())
+    paused = await account.change(message, status="paused", scheduled_at=LATER.isoformat())
     assert datetime.fromisoformat(paused["scheduled_at"]) == LATER
     assert shared_database.events(message["id"]) == ["created", "paused"]
 
@@ -186,7 +187,7 @@ async def test_of_two_who_do_the_same_at_once_one_is_told(
 ) -> None:
     message = await account.group_message()
     with shared_database.locking("group_messages"):
-        both = [asyncio.create_task(account.patch(message, status="queued")) for _ in range(2)]
+        both = [asyncio.create_task(account.change(message, status="queued")) for _ in range(2)]
         await eventually(lambda: shared_database.held_up("group_messages") == 2)
     await asyncio.gather(*both)
     assert shared_database.events(message["id"]) == ["created", "queued"]

@@ -4,18 +4,16 @@ import asyncio
 
 import pytest
 
+from examples.messaging.tests.account import Account
 from tests.examples.applications import proxied
-from tests.examples.messaging.account import Account
 from tests.examples.messaging.conftest import FACTORY, account_at, start_worker
 from tests.examples.messaging.database import Database
 from tests.support.command import Commands
 from tests.support.proxy import Fault, How
-from tests.support.server import serve
+from tests.support.server import Server, serve
 from tests.support.waiting import eventually
 
 NEITHER, BOTH = (0, 0), (1, 1)
-ALONE = {"Connection": "close"}
-"""uvicorn closes a connection on which an answer was 500, some time after it."""
 NO_CONNECTION = [Fault(how=How.RST, after_sent=1)] * 1_000
 
 
@@ -31,12 +29,20 @@ NO_CONNECTION = [Fault(how=How.RST, after_sent=1)] * 1_000
     ids=["before the event", "after the event", "at the commit"],
 )
 async def test_a_failure_in_the_transaction_leaves_neither(
-    account: Account, shared_database: Database, table: str, account_id: str, at_commit: bool
+    account: Account,
+    server: Server,
+    shared_database: Database,
+    table: str,
+    account_id: str,
+    at_commit: bool,
 ) -> None:
-    body = await account.body()
+    body = await account.body("/group-messages")
     ours = f"{account_id} = '{account.id}'"
+    # A client of its own: uvicorn closes a connection after an answer 500, some time later.
     with shared_database.refusing(table, ours, at_commit=at_commit):
-        answer = await account.ask("POST", "/group-messages", json=body, headers=ALONE)
+        async with server.client() as client:
+            other = Account(client, account.id, account.user_id)
+            answer = await other.ask("POST", "/group-messages", json=body)
     assert answer.status_code == 500
     assert shared_database.left_behind(account.id) == NEITHER
 
@@ -56,7 +62,7 @@ async def test_without_a_wake_up_both_are_there_and_the_poll_delivers(
         worker = start_worker(commands, database_url, rabbitmq_url, OUTBOX_POLL_INTERVAL="1")
         await worker.says("polls every 1 s")
         async with account_at(server) as account:
-            body = await account.body()
+            body = await account.body("/group-messages")
             proxy.faults.extend(NO_CONNECTION)  # the wake-up needs one, the request has its own
             message = await account.post("/group-messages", **body)
             assert database.left_behind(account.id) == BOTH

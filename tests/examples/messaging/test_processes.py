@@ -6,7 +6,7 @@ import signal
 import httpx
 import pytest
 
-from tests.examples.messaging.account import Account
+from examples.messaging.tests.account import Account
 from tests.examples.messaging.conftest import FACTORY, account_at, start_worker
 from tests.examples.messaging.database import Database
 from tests.support.broker import Broker
@@ -30,7 +30,7 @@ async def test_stopped_amid_requests_they_lose_nothing_and_go_on_in_order(
     await worker.says("delivers from table")
     steps: dict[str, list[str]] = {}
     async with account_at(server) as account:
-        body = await account.body()
+        body = await account.body("/group-messages")
         clients = [asyncio.create_task(keep_sending(account, body, steps)) for _ in range(CLIENTS)]
         await eventually(lambda: len(steps) > 2 * CLIENTS)
         assert await worker.stop() == 0
@@ -44,7 +44,7 @@ async def test_stopped_amid_requests_they_lose_nothing_and_go_on_in_order(
     async with account_at(serve(commands, FACTORY, **urls)) as again:
         client = Account(again.client, account.id, account.user_id)
         drafts = [message for message, told in steps.items() if told == ["created"]]
-        await asyncio.gather(*(client.patch({"id": each}, status="queued") for each in drafts))
+        await asyncio.gather(*(client.change({"id": each}, status="queued") for each in drafts))
         await client.group_message()
     undelivered = "SELECT 1 FROM outbox_events WHERE status <> 'published'"
     await eventually(lambda: not database.rows(undelivered))
@@ -64,7 +64,7 @@ async def keep_sending(
         while True:
             message = await account.post("/group-messages", **body)
             steps[message["id"]] = ["created"]
-            await account.patch(message, status="queued")
+            await account.change(message, status="queued")
             steps[message["id"]].append("queued")
     except httpx.TransportError:
         return
