@@ -97,6 +97,11 @@ class Broker:
             f"{prefix}.classic_config.nodes.2 = {self._node}\n"
         )
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start it, and wait until it answers."""
         self.alarmed = False

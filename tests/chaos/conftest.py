@@ -12,6 +12,7 @@ from tests.chaos.fleet import Fleet, fleet_of
 from tests.chaos.ledger import Ledger
 from tests.chaos.mailbox import Mailbox
 from tests.chaos.worker import WorkerOptions
+from tests.support.leftovers import keep_process
 from tests.support.postgres import temporary_database
 from tests.support.shop import outbox
 from tests.support.waiting import FULL
@@ -66,6 +67,7 @@ def broker(_broker: Broker) -> Iterator[Broker]:
         _broker.alarm(on=False)
     if not _broker.runs:
         _broker.start()
+    keep_process(_broker.pid)
 
 
 @pytest.fixture

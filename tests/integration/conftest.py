@@ -15,7 +15,6 @@ from tests.support.command import Commands, commands_in
 from tests.support.commit_order import relaxed
 from tests.support.doctor_checks import Checks, checks_at
 from tests.support.in_process import InProcess, in_process
-from tests.support.leftovers import keep_tables
 from tests.support.postgres import SECRET, temporary_database
 from tests.support.shop import Base, outbox
 from tests.support.shop_with_failures import Shop, save_with_failures
@@ -33,7 +32,6 @@ EMPTY = (
 def _shop_tables(postgres_sync_url: str) -> Iterator[Engine]:
     engine = create_engine(postgres_sync_url)
     Base.metadata.create_all(engine)
-    keep_tables()
     yield engine
     engine.dispose()
 

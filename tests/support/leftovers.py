@@ -13,7 +13,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -56,14 +56,26 @@ def watched(url: URL) -> Iterator[None]:
     """Look at this database, too."""
     address = url.render_as_string(hide_password=False)
     with psycopg.connect(address, autocommit=True) as Watch.shared:
-        keep_tables()  # and schemas: a new database has some
         yield
     Watch.shared = None
 
 
-def keep_tables() -> None:
-    """Let the tables that are in the shared database now stay there."""
-    Watch.kept |= _on_server()
+def keep_process(pid: int) -> None:
+    """Let a process stay that replaces one of a wider scope than the test."""
+    Watch.kept |= {each for each in _processes() if each.startswith(f"process {pid} ")}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Let what a fixture of a wider scope makes stay, also if a test asks for it while it runs."""
+    if fixturedef.scope == "function":
+        return (yield)
+    before = _everywhere()
+    value = yield
+    Watch.kept |= _everywhere() - before
+    return value
 
 
 @pytest.fixture(scope="session", autouse=True)
