@@ -13,7 +13,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, field_serializer
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer
 
 from postroom.integrations.pydantic import PydanticEvent
 from tests.unit.events.advice import Make, comes_back, held, refused, untyped
@@ -84,26 +84,6 @@ def model(annotation: Any, value: Any, **more: Any) -> Make:
         return cls.model_construct(**dict(cls(held=value)))
 
     return make
-
-
-class Secretive(PydanticEvent):
-    _note: str = PrivateAttr(default="")
-
-
-class Frank(PydanticEvent):
-    note: str = ""
-
-
-class Computing(PydanticEvent):
-    @property
-    def note(self) -> str:
-        return "x"
-
-
-def noted() -> Secretive:
-    event = Secretive()
-    event._note = "x"
-    return event
 
 
 class Open(PydanticEvent):
@@ -230,8 +210,6 @@ ADVICE: list[tuple[Make, str, list[Make]]] = [
     (model(Any, object()),
      "Pass a value of the field's type, and use types that pydantic writes as JSON.",
      [model(Any, "x")]),
-    (noted, "Make it a field or a property, or leave it at its default.",
-     [lambda: Frank(note="x"), Computing, Secretive]),
     (opened(event_version=1), "Give it another name.", [opened(version=1)]),
 ]  # fmt: skip
 

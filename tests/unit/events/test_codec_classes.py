@@ -160,6 +160,7 @@ def test_a_field_without_a_value_is_refused() -> None:
     with pytest.raises(Unfit) as refused:
         codec_for(Slotted).encode(slotted)
     assert (refused.value.where, refused.value.problem) == ("first_name", "has no value")
+    assert refused.value.remedy == "Set it when the object is made."
 
 
 @pytest.mark.parametrize(

@@ -332,14 +332,12 @@ class ClosingBadly:
         return self._handler
 
 
-async def test_a_scope_that_cannot_be_closed_is_a_failure(registry: EventRegistry) -> None:
+async def test_a_scope_that_cannot_be_closed_is_a_failure_and_does_not_hide_why(
+    registry: EventRegistry,
+) -> None:
     add(registry, Recording())
     outcome = await deliver(registry, order(), container=ClosingBadly(Recording()))
     assert outcome == Refused("shop.Recording: OSError: cannot close")
-
-
-async def test_a_scope_that_cannot_be_closed_does_not_hide_why(registry: EventRegistry) -> None:
-    add(registry, Recording())
     container = ClosingBadly(Raising(OutageError("bank closed")))
     with pytest.raises(OutageError, match="bank closed"):
         await deliver(registry, order(), container=container)

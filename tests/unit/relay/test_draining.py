@@ -48,21 +48,6 @@ async def test_what_waits_in_the_queue_of_the_worker_is_not_sent() -> None:
     assert bench.publisher.sent == [1]
 
 
-async def test_a_partition_without_a_record_in_flight_is_released_at_once() -> None:
-    bench = Bench(max_in_flight=1)
-    bench.publisher.reply = None
-    bench.store.put(1, partition=1)
-    bench.store.put(2, partition=2)
-    drain(bench, 0.5)
-    leased: list[set[int]] = []
-    bench.clock.at(0.6, lambda: leased.append(set(bench.store.leased)))
-    bench.clock.at(5, bench.publisher.deliver)
-    bench.clock.at(6.5, lambda: leased.append(set(bench.store.leased)))
-    await bench.run(7)
-    assert leased == [{1}, set()]
-    assert bench.publisher.sent == [1]
-
-
 async def test_a_worker_that_is_resumed_delivers_again(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench(poll_interval=30 * SECOND)
     bench.store.draining = True
@@ -101,15 +86,6 @@ async def test_a_worker_that_is_drained_in_an_outage_of_its_publisher_takes_noth
     await bench.run(100)
     assert bench.publisher.sent == [1, 2, 3, 4]  # before the outage
     assert bench.publisher_breaker.outage is None
-
-
-async def test_the_end_of_a_pause_of_everything_leaves_a_worker_drained() -> None:
-    bench = Bench()
-    bench.store.draining, bench.store.pauses = True, Pauses(everything=True)
-    bench.store.put(1)
-    bench.clock.at(3, lambda: setattr(bench.store, "pauses", Pauses()))
-    await bench.run(10)
-    assert bench.publisher.sent == []
 
 
 @pytest.mark.parametrize(("draining", "paused"), [(True, False), (False, True)])

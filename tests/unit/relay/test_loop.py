@@ -169,17 +169,6 @@ async def test_between_full_claims_it_reads_on_from_where_it_was() -> None:
             assert set(each.values["floors"]) == {1}
 
 
-async def test_a_record_with_a_lower_position_that_commits_late_is_delivered_soon() -> None:
-    bench = Bench(seconds=0.05)
-    bench.store.takes["claim"] = 0.1
-    bench.store.put(*range(100, 1100))
-    bench.clock.at(3, lambda: bench.store.put(50))
-    sent: list[int] = []
-    bench.clock.at(6, lambda: sent.extend(bench.publisher.sent))
-    await bench.run(8)
-    assert 50 in sent
-
-
 async def test_it_is_idle_after_a_claim_of_all_partitions_that_finds_nothing() -> None:
     bench = Bench()
     bench.store.put(1)  # the lease is kept for a while after it

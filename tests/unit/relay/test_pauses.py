@@ -2,6 +2,7 @@
 
 import pytest
 
+from postroom.record import Key
 from postroom.store.base import Pauses
 from tests.unit.relay.bench import Bench
 from tests.unit.relay.records import record
@@ -53,22 +54,17 @@ async def test_a_pause_of_everything_costs_a_poll_a_second_at_most() -> None:
     assert len(bench.store.named("poll")) <= 62
 
 
-async def test_what_is_held_of_a_paused_type_is_not_sent() -> None:
-    bench = Bench(seconds=0.7, max_in_flight=1)
-    bench.store.put(1, 2, 3, 4)
-    bench.store.rows[3] = bench.store.rows[3]._replace(event_type="paused")
-    pause(bench, 0.5, Pauses(event_types=frozenset({"paused"})))
-    await bench.run(10)
-    assert bench.publisher.sent == [1, 2, 4]
-
-
-async def test_what_is_held_of_a_paused_key_is_not_sent() -> None:
+@pytest.mark.parametrize(
+    "pauses",
+    [Pauses(event_types=frozenset({"paused"})), Pauses(keys=frozenset({Key("", "a")}))],
+    ids=["an event type", "a key"],
+)
+async def test_what_is_held_of_a_paused_type_or_key_is_not_sent(pauses: Pauses) -> None:
     bench = Bench(seconds=1.0, max_in_flight=1)
     bench.store.put(1, 3, key="a")
     bench.store.put(2, 4, key="b")
-    key = bench.store.rows[1].key
-    assert key is not None
-    pause(bench, 0.5, Pauses(keys=frozenset({key})))
+    bench.store.rows[3] = bench.store.rows[3]._replace(event_type="paused")
+    pause(bench, 0.5, pauses)
     await bench.run(10)
     assert bench.publisher.sent == [1, 2, 4]
 

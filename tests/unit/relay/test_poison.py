@@ -349,15 +349,6 @@ def test_a_record_fails_after_max_crashes_deliveries_that_did_not_end(max_crashe
     assert worker.poison.kills(worker.choose()[1])
 
 
-def test_with_max_crashes_1_records_go_alone_in_the_process_from_the_start() -> None:
-    worker = Worker(lease(1), lease(2), max_crashes=1)
-    worker.hold(record(1, partition=1), record(2, partition=2))
-    [first] = worker.send()
-    assert worker.choose() == {}
-    worker.deliver([first])
-    assert list(worker.choose()) == [2]
-
-
 def test_crashes_are_those_of_the_suspect_and_of_no_other_record() -> None:
     worker = Worker(lease(1, crashes=3, suspect=17, begun=2), lease(2, crashes=3))
     worker.hold(record(18, partition=1), record(19, partition=2))
