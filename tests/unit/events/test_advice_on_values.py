@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer
 
 from postroom.integrations.pydantic import PydanticEvent
 from tests.unit.events.advice import Make, comes_back, held, refused, untyped
+from tests.unit.events.builders import lists
 
 ID = UUID("0199c0de-0000-7000-8000-000000000001")
 WIEN = ZoneInfo("Europe/Vienna")
@@ -66,13 +67,6 @@ def knot() -> Knot:
     tied = Knot()
     tied.of = tied
     return tied
-
-
-def lists(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = [value]
-    return value
 
 
 def model(annotation: Any, value: Any, **more: Any) -> Make:

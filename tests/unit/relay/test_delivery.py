@@ -21,7 +21,7 @@ from postroom.store.store import Store
 from tests.unit.relay.fake_publisher import Answer, FakePublisher, Reply, delivers_all
 from tests.unit.relay.fake_store import FakeStore, refused_connection
 from tests.unit.relay.hand_clock import START, HandClock, let_tasks_run
-from tests.unit.relay.records import claim, record
+from tests.unit.relay.records import claim, many, record
 from tests.unit.relay.settings import relay_settings
 
 BROKE_ALONE = "the connection broke each time this record was sent alone"
@@ -94,10 +94,6 @@ class FakedDelivery:
         """Have an outage, and a connection again."""
         self.breaker.trip("away")
         self.breaker.half_open()
-
-
-def many(count: int, first: int = 1) -> list[HeldRecord]:
-    return [record(number) for number in range(first, first + count)]
 
 
 # -- how many at once

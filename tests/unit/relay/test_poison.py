@@ -17,7 +17,7 @@ from postroom.relay.poison import (
 )
 from postroom.store.base import HeldRecord, Lease
 from postroom.store.key_order import KeyOrder
-from tests.unit.relay.records import claim, positions, record
+from tests.unit.relay.records import claim, many, positions, record
 
 # -- records that break the connection
 
@@ -174,10 +174,6 @@ def lease(
     return Lease(
         partition=partition, token=1, crash_count=crashes, suspect=suspect, suspect_crashes=begun
     )
-
-
-def many(count: int, partition: int = 1, first: int = 1) -> list[HeldRecord]:
-    return [record(number, partition=partition) for number in range(first, first + count)]
 
 
 @pytest.mark.requirement("E1")

@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
-from postroom.events.codec import Unfit, codec_for, json_name, same
+from postroom.events.codec import Unfit, codec_for, json_name
+from tests.unit.events.builders import comes_back
 
 T = TypeVar("T")
 
@@ -87,11 +88,6 @@ class Unresolved:
 class Twins:
     account_id: int
     accountId: int  # noqa: N815
-
-
-def comes_back(value: Any, **options: Any) -> bool:
-    codec = codec_for(type(value), **options)
-    return same(codec.decode(codec.encode(value)), value)
 
 
 @pytest.mark.requirement("A7")
