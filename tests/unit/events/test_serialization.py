@@ -115,14 +115,8 @@ def test_every_field_is_in_the_json_and_ids_times_and_enums_are_strings() -> Non
 
 @pytest.mark.requirement("A6")
 def test_an_untyped_event_s_json_is_its_payload() -> None:
-    event = UntypedEvent(event_type="x", payload={"id": "7", "list": [1, None, 2.5, True]})
-    assert serialize_event(event) == '{"id":"7","list":[1,null,2.5,true]}'
-
-
-@pytest.mark.requirement("A6")
-def test_text_beyond_ascii_is_written_as_it_is() -> None:
-    event = UntypedEvent(event_type="x", payload={"name": "Ünï 💌"})
-    assert serialize_event(event) == '{"name":"Ünï 💌"}'
+    event = UntypedEvent(event_type="x", payload={"name": "Ünï 💌", "list": [1, None, 2.5, True]})
+    assert serialize_event(event) == '{"name":"Ünï 💌","list":[1,null,2.5,true]}'
 
 
 @pytest.mark.requirement("A7")
