@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from postroom import UntypedEvent
-from postroom.errors import ConfigurationError
+from postroom.errors import ConfigurationError, OutageError
 from postroom.publishers.base import (
     DELIVERED,
     Outcome,
@@ -177,6 +177,9 @@ async def test_an_outage_and_its_end_are_reported_when_they_are_set() -> None:
     reported: list[str | None] = []
     publisher.watch(lambda outage: reported.append(outage.reason if outage else None))
     publisher.outage = "the cable is out"
+    with pytest.raises(OutageError, match="the cable is out"):
+        await publisher.publish([record()])
     publisher.outage = None
+    assert await publisher.publish([record()]) == [DELIVERED]
     assert reported == ["the cable is out", None]
     assert isinstance(publisher, ReportsOutages)
