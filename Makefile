@@ -58,7 +58,7 @@ test-versions: $(DEV) services  ## Run the tests on Python 3.11, 3.12 and 3.13, 
 
 # What has a short version in the tests: see FULL in tests/support/waiting.py.
 LONG := tests/chaos tests/benchmarks/test_console.py $(addprefix tests/conformance/test_,inspection.py store_stories.py) \
-	tests/examples/test_interfaces.py tests/unit/events/test_codec_round_trip.py tests/integration/capture/test_save_order.py \
+	tests/examples/test_interfaces.py tests/unit/events/codec/test_round_trip.py tests/integration/capture/test_save_order.py \
 	$(addprefix tests/integration/operators/test_,changing_commands.py reading_commands.py runbook_stories.py secrets.py)
 
 chaos: $(DEV) services  ## Kill, freeze and cut off relays for some minutes; the tests have a short version

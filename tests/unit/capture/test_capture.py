@@ -24,8 +24,8 @@ from postroom import (
     EventRegistry,
     Outbox,
     OutboxRecord,
-    UntypedEvent,
 )
+from tests.unit.events.builders import untyped
 
 Save = Callable[[Session | AsyncSession, Iterable[Event]], None]
 MOMENT = datetime(2026, 1, 5, tzinfo=UTC)
@@ -89,10 +89,6 @@ def cycle() -> dict[str, Any]:
     snake: dict[str, Any] = {}
     snake["tail"] = [snake]
     return snake
-
-
-def untyped(**values: Any) -> UntypedEvent:
-    return UntypedEvent(**{"event_type": "thing.happened", "payload": {}} | values)
 
 
 def captured(*events: Event, into: Outbox = outbox) -> list[OutboxRecord]:

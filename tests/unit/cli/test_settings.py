@@ -320,14 +320,8 @@ def test_an_option_that_the_relay_of_a_module_has_been_told_is_refused(name: str
 
 
 def test_options_that_are_about_the_process_go_with_the_relay_of_a_module() -> None:
-    flags = {
-        "relay": "shop:relay",
-        "health_port": 8080,
-        "health_host": "127.0.0.1",
-        "log_format": "json",
-        "log_level": "debug",
-    }
-    settings = gather(flags)
+    flags = {name: EXAMPLES[name][0] for name in EXAMPLES.keys() & OF_THE_PROCESS}
+    settings = gather(flags | {"relay": "shop:relay", "log_level": "debug"})
     refuse_unused(settings, "shop:relay")
     assert settings.log_level == "DEBUG"
 

@@ -77,24 +77,21 @@ def test_what_cannot_be_seen_is_shown_as_its_code() -> None:
     assert printable("a\tb\nc\x00") == "a b\nc\\x00"
 
 
-@pytest.mark.parametrize("value", ["x" * 1_000_000, ["x"] * 100_000, {"x" * 300_000: 1}])
-def test_a_large_document_is_cut(value: Any) -> None:
-    text = text_of(document(value))
+LARGE = {
+    "text": "x" * 300_000,
+    "key": {"x" * 300_000: 1},
+    "quotes": '"' * 300_000,
+    "backslashes": "\\" * 300_000,
+    "numbers": [0] * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_document_is_cut(name: str) -> None:
+    """If it took the square of its size, the quotes would take half an hour."""
+    text = text_of(document(LARGE[name], '"'))
     assert text.endswith("\n…")
     assert len(text) == MAX_CHARACTERS + 2
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        pytest.param('"' * 300_000, id="quotes"),
-        pytest.param("\\" * 300_000, id="backslashes"),
-        pytest.param([0] * 300_000, id="numbers"),
-    ],
-)
-def test_no_document_takes_the_square_of_its_size(value: Any) -> None:
-    """Else the quotes take half an hour, and pytest-timeout ends the test."""
-    assert document(value, '"').endswith("\n…")
 
 
 def test_a_deep_document_is_shown() -> None:

@@ -21,21 +21,12 @@ from postroom.console.tokens import (
     signing_key,
 )
 from tests.unit.console.requests import request
+from tests.unit.still_clock import StillClock
 
 TOKEN, READER_TOKEN = "operators-token-4711", "readers-token-0815"
 
 
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def make(clock: Clock) -> TokenAccess:
+def make(clock: StillClock) -> TokenAccess:
     return TokenAccess(TOKEN, READER_TOKEN, clock=clock)
 
 
@@ -59,7 +50,7 @@ async def holder(access: TokenAccess, cookie: str) -> Visitor | None:
 
 
 async def test_a_cookie_is_good_for_twelve_hours() -> None:
-    clock = Clock()
+    clock = StillClock()
     access, ann = make(clock), Visitor(Role.OPERATOR, "ann")
     cookie = given(access, ann)
     clock.now += LASTS - 1
@@ -69,7 +60,7 @@ async def test_a_cookie_is_good_for_twelve_hours() -> None:
 
 
 async def test_the_cookie_of_a_reader_is_not_one_of_an_operator() -> None:
-    clock = Clock()
+    clock = StillClock()
     access = make(clock)
     until = clock() + 100
     forged = {"role": "operator", "name": "eve", "until": until}
@@ -96,22 +87,24 @@ async def test_the_cookie_of_a_reader_is_not_one_of_an_operator() -> None:
     ids=lambda content: repr(content)[:40],
 )
 async def test_a_cookie_with_odd_content_is_refused(content: Any) -> None:
-    assert await holder(make(Clock()), signed(content)) is None
+    assert await holder(make(StillClock()), signed(content)) is None
 
 
 @pytest.mark.parametrize("cookie", ["", ".", "x.y", "é.é", "=.=", "a" * 100_000, "%00.%00"])
 async def test_a_cookie_that_is_none_is_refused(cookie: str) -> None:
-    assert await holder(make(Clock()), cookie) is None
+    assert await holder(make(StillClock()), cookie) is None
 
 
 async def test_a_cookie_that_is_signed_with_the_token_itself_is_refused() -> None:
     body = signed({"role": "operator", "name": "a", "until": 2_000_000}).partition(".")[0]
     quick = hmac.new(TOKEN.encode(), f"{COOKIE}:{body}".encode(), "sha256").hexdigest()
-    assert await holder(make(Clock()), f"{body}.{quick}") is None  # else guesses would be cheap
+    assert (
+        await holder(make(StillClock()), f"{body}.{quick}") is None
+    )  # else guesses would be cheap
 
 
 async def test_a_name_of_another_type_is_a_text() -> None:
-    clock = Clock()
+    clock = StillClock()
     for name in (["a"], {"a": 1}, 7, "x" * 1000):
         found = await holder(
             make(clock), signed({"role": "operator", "name": name, "until": clock() + 1})
@@ -122,7 +115,7 @@ async def test_a_name_of_another_type_is_a_text() -> None:
 
 
 def test_a_token_gives_its_role() -> None:
-    access = make(Clock())
+    access = make(StillClock())
     assert access.role_of(TOKEN) is Role.OPERATOR
     assert access.role_of(READER_TOKEN) is Role.READER
     for wrong in ("", TOKEN[:-1], TOKEN + " ", TOKEN.upper(), "é", "\0"):
@@ -139,7 +132,7 @@ def test_space_around_a_token_does_not_matter() -> None:
 
 
 async def test_a_header_comes_before_a_cookie() -> None:
-    access = make(Clock())
+    access = make(StillClock())
     cookie = f"{COOKIE}={given(access, Visitor(Role.OPERATOR, 'ann'))}"
     asked = request(cookie=cookie, authorization=f"Bearer {READER_TOKEN}")
     assert await access.visitor(asked) == Visitor(Role.READER, "reader token")
@@ -149,7 +142,7 @@ async def test_a_header_comes_before_a_cookie() -> None:
 
 
 def test_a_client_may_guess_five_times_in_a_minute() -> None:
-    clock = Clock()
+    clock = StillClock()
     guesses = Guesses(clock)
     for _ in range(GUESSES):
         assert guesses.allowed("a")
@@ -162,7 +155,7 @@ def test_a_client_may_guess_five_times_in_a_minute() -> None:
 
 
 def test_many_who_guess_lock_out_only_themselves() -> None:
-    guesses = Guesses(Clock())
+    guesses = Guesses(StillClock())
     for number in range(10 * MANY):
         assert guesses.allowed(f"{number}")
         guesses.wrong(f"{number}")
@@ -171,7 +164,7 @@ def test_many_who_guess_lock_out_only_themselves() -> None:
 
 
 def test_guesses_do_not_fill_the_memory() -> None:
-    guesses = Guesses(Clock())
+    guesses = Guesses(StillClock())
     guesses._wrong.extend((1e6, f"{number}") for number in range(REMEMBERED))
     guesses.wrong("one more")
     assert len(guesses._wrong) == REMEMBERED
@@ -217,7 +210,7 @@ def test_a_name_for_the_audit_is_one_short_line(value: object, name: str | None)
 def test_a_cookie_stays_within_the_path_and_the_scheme(scheme: str, is_secure: bool) -> None:
     response = Response()
     asked = request(scheme=scheme, root_path="/ops")
-    make(Clock()).log_in(response, asked, Visitor(Role.READER, "ann"))
+    make(StillClock()).log_in(response, asked, Visitor(Role.READER, "ann"))
     attributes = response.headers["set-cookie"].lower().split("; ")
     assert {"path=/ops", "httponly", "samesite=lax"} <= set(attributes)
     assert ("secure" in attributes) is is_secure

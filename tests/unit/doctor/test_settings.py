@@ -11,20 +11,9 @@ from postroom.doctor.finding import Check, Finding, Level, note, ok, problem
 from postroom.doctor.settings import judge_settings
 from postroom.doctor.sqlite import judge_file
 from postroom.inspection.database.sqlite import FileFacts, file_system
-from postroom.relay.retry import RetrySchedule
-from postroom.relay.settings import RelaySettings
+from tests.unit.relay.settings import SECOND, relay_settings
 
-SETTINGS = RelaySettings(
-    poll_interval=timedelta(seconds=30),
-    listen="outbox_channel",
-    batch_size=100,
-    retry=RetrySchedule.backoff(),
-    on_failed="hold",
-    lease=timedelta(seconds=10),
-    grace=timedelta(seconds=30),
-    retention=timedelta(days=7),
-    max_crashes=3,
-)
+SETTINGS = relay_settings(listen="outbox_channel", lease=10 * SECOND)
 FILE = FileFacts(
     path="/srv/shop.db",
     version=(3, 40, 1),

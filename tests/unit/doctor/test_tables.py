@@ -87,16 +87,13 @@ def test_statistics_are_old_when_as_many_rows_changed_as_there_are(
     assert finding.level == level
 
 
-def test_an_index_that_is_mostly_empty_is_noted() -> None:
+def test_an_index_that_is_mostly_empty_or_being_built_is_noted() -> None:
     empty = replace(INDEX, bytes=65 * 2**20, entries=1000)
     note, _ = judge_indexes([empty], own={"ix"})
     assert note.level == NOTE
     assert note.text == "index ix takes 65.0 MB for 1,000 entries: most of it is empty"
     full = replace(INDEX, bytes=65 * 2**20, entries=1_000_000)
     assert [each.level for each in judge_indexes([full], own={"ix"})] == [OK]
-
-
-def test_an_index_that_is_being_built_is_no_problem() -> None:
     building = replace(INDEX, is_valid=False, is_building=True)
     assert [each.level for each in judge_indexes([building], own=())] == [NOTE]
 

@@ -81,11 +81,6 @@ class Branch:
     branches: "tuple[Branch, ...]" = ()
 
 
-@dataclass
-class Late:
-    number: int = field(init=False)
-
-
 @dataclass(frozen=True)
 class AnId:
     value: UUID
@@ -110,26 +105,6 @@ class ScaledByDefault(DomainEvent):
     scale: InitVar[int] = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Picky(DomainEvent):
-    cents: int
-
-    def __init__(self, euros: int = 1, cents: int = 0) -> None:
-        super().__init__()
-        if cents > 99:
-            raise ValueError("too many")
-        object.__setattr__(self, "cents", cents + 100 * euros)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Taking(DomainEvent):
-    cents: int
-
-    def __init__(self, cents: int) -> None:
-        super().__init__()
-        object.__setattr__(self, "cents", cents)
-
-
 @dataclass(frozen=True)
 class NoEvent:
     number: int = 1
@@ -151,17 +126,6 @@ def event(fields: list[tuple[str, Any, Any]], /, *, bases: Any = (DomainEvent,),
         return made
 
     return make
-
-
-def without_value() -> Event:
-    made = Late()
-    return held(Late, made)()
-
-
-def with_value() -> Event:
-    made = Late()
-    made.number = 1
-    return held(Late, made)()
 
 
 def keyed(value: Any) -> Make:
@@ -228,9 +192,6 @@ ADVICE: list[tuple[Make, str, list[Make]]] = [
     (Forgetful, "Put @dataclass(frozen=True) on Forgetful.", [Mindful]),
     (lambda: Scaled(scale=1), "Give it a default, or make it a field.",
      [ScaledByDefault, event([("scale", int, 1)])]),
-    (Picky, "Have Picky.__init__ take each field, by name and as it is stored.",
-     [lambda: Taking(cents=100)]),
-    (without_value, "Set it when the object is made.", [with_value]),
     (NoEvent, DERIVE, [Mindful]),  # type: ignore[list-item]
     (event([], rename={"nobody": "x"}), "Remove it from `rename`.", [event([], rename={})]),
     (event([("a_b", int, 1), ("aB", int, 1)], case="camel"), "Rename one of them.",

@@ -13,10 +13,11 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, field_serializer
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer
 
 from postroom.integrations.pydantic import PydanticEvent
 from tests.unit.events.advice import Make, comes_back, held, refused, untyped
+from tests.unit.events.builders import lists
 
 ID = UUID("0199c0de-0000-7000-8000-000000000001")
 WIEN = ZoneInfo("Europe/Vienna")
@@ -68,13 +69,6 @@ def knot() -> Knot:
     return tied
 
 
-def lists(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = [value]
-    return value
-
-
 def model(annotation: Any, value: Any, **more: Any) -> Make:
     """Make a pydantic event with a field of this type; the value is not validated."""
 
@@ -84,26 +78,6 @@ def model(annotation: Any, value: Any, **more: Any) -> Make:
         return cls.model_construct(**dict(cls(held=value)))
 
     return make
-
-
-class Secretive(PydanticEvent):
-    _note: str = PrivateAttr(default="")
-
-
-class Frank(PydanticEvent):
-    note: str = ""
-
-
-class Computing(PydanticEvent):
-    @property
-    def note(self) -> str:
-        return "x"
-
-
-def noted() -> Secretive:
-    event = Secretive()
-    event._note = "x"
-    return event
 
 
 class Open(PydanticEvent):
@@ -230,8 +204,6 @@ ADVICE: list[tuple[Make, str, list[Make]]] = [
     (model(Any, object()),
      "Pass a value of the field's type, and use types that pydantic writes as JSON.",
      [model(Any, "x")]),
-    (noted, "Make it a field or a property, or leave it at its default.",
-     [lambda: Frank(note="x"), Computing, Secretive]),
     (opened(event_version=1), "Give it another name.", [opened(version=1)]),
 ]  # fmt: skip
 

@@ -9,9 +9,10 @@ from uuid import UUID
 
 import pytest
 
-from postroom import CaptureError, DomainEvent, EventDefinitionError, UntypedEvent
+from postroom import CaptureError, DomainEvent, EventDefinitionError
 from postroom.events.description import check_event, describe, key_text
 from postroom.identity import uuid7
+from tests.unit.events.builders import untyped
 
 ID = UUID("550e8400-e29b-41d4-a716-446655440000")
 
@@ -47,10 +48,6 @@ class Wrapped:
 class Composite:
     left: int
     right: int
-
-
-def untyped(**values: Any) -> UntypedEvent:
-    return UntypedEvent(**{"event_type": "thing.happened", "payload": {}} | values)
 
 
 @pytest.mark.parametrize(

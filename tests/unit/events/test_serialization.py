@@ -9,8 +9,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from postroom import (
     DomainEvent,
@@ -117,35 +115,14 @@ def test_every_field_is_in_the_json_and_ids_times_and_enums_are_strings() -> Non
 
 @pytest.mark.requirement("A6")
 def test_an_untyped_event_s_json_is_its_payload() -> None:
-    event = UntypedEvent(event_type="x", payload={"id": "7", "list": [1, None, 2.5, True]})
-    assert serialize_event(event) == '{"id":"7","list":[1,null,2.5,true]}'
-
-
-@pytest.mark.requirement("A6")
-def test_text_beyond_ascii_is_written_as_it_is() -> None:
-    event = UntypedEvent(event_type="x", payload={"name": "Ünï 💌"})
-    assert serialize_event(event) == '{"name":"Ünï 💌"}'
+    event = UntypedEvent(event_type="x", payload={"name": "Ünï 💌", "list": [1, None, 2.5, True]})
+    assert serialize_event(event) == '{"name":"Ünï 💌","list":[1,null,2.5,true]}'
 
 
 @pytest.mark.requirement("A7")
 @pytest.mark.parametrize("form", [str, str.encode, json.loads])
 def test_a_payload_may_be_text_bytes_or_a_document(form: Any) -> None:
     assert same(read(CREATED, form(serialize_event(CREATED))), CREATED)
-
-
-@pytest.mark.requirement("A7")
-@given(
-    email=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
-    role=st.sampled_from(AccountRole),
-    account_id=st.uuids(),
-    event_id=st.uuids(),
-    occurred_at=st.datetimes(timezones=st.timezones()),
-)
-def test_any_event_comes_back(**values: Any) -> None:
-    event = AccountCreated(**values)
-    back = read(event, serialize_event(event))
-    assert same(back, event)
-    assert back.occurred_at.utcoffset() == event.occurred_at.utcoffset()
 
 
 @pytest.mark.requirement("A8")

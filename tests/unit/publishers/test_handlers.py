@@ -108,13 +108,14 @@ async def test_a_handler_of_a_class_gets_an_event_equal_to_the_original(
     assert handler.got == [event]
 
 
+@pytest.mark.parametrize("name", ["OrderPlaced", "parcel.sent"])
 async def test_a_handler_of_a_name_gets_an_untyped_event_though_there_is_a_class(
-    registry: EventRegistry,
+    registry: EventRegistry, name: str
 ) -> None:
     handler = Recording()
-    add(registry, handler, "OrderPlaced")
+    add(registry, handler, name)
     event = UntypedEvent(
-        event_type="OrderPlaced", aggregate_type="order", aggregate_id="9", payload={"kg": 2}
+        event_type=name, aggregate_type="order", aggregate_id="9", payload={"kg": 2}
     )
     assert await deliver(registry, event) == DELIVERED
     assert handler.got == [event]
@@ -332,14 +333,12 @@ class ClosingBadly:
         return self._handler
 
 
-async def test_a_scope_that_cannot_be_closed_is_a_failure(registry: EventRegistry) -> None:
+async def test_a_scope_that_cannot_be_closed_is_a_failure_and_does_not_hide_why(
+    registry: EventRegistry,
+) -> None:
     add(registry, Recording())
     outcome = await deliver(registry, order(), container=ClosingBadly(Recording()))
     assert outcome == Refused("shop.Recording: OSError: cannot close")
-
-
-async def test_a_scope_that_cannot_be_closed_does_not_hide_why(registry: EventRegistry) -> None:
-    add(registry, Recording())
     container = ClosingBadly(Raising(OutageError("bank closed")))
     with pytest.raises(OutageError, match="bank closed"):
         await deliver(registry, order(), container=container)

@@ -83,6 +83,15 @@ async def test_what_no_queue_takes_can_be_refused_or_accepted() -> None:
     assert refusing.waiting_routes() == accepting.waiting_routes() == ()
 
 
+async def test_what_a_full_queue_or_one_that_is_bound_to_nothing_does_not_take() -> None:
+    publisher = MemoryPublisher(rejected="refuse")
+    publisher.queue("orders")
+    [outcome] = await publisher.publish([record("orders")])
+    assert waits(outcome, "no queue takes `orders`")
+    publisher.queue("full", "#", max_length=0)
+    assert await publisher.publish([record()]) == [Refused("queue `full` is full")]
+
+
 async def test_what_a_full_queue_rejects_waits_until_there_is_room() -> None:
     publisher = MemoryPublisher()
     queue = publisher.queue("orders", "order.*", max_length=1)
@@ -99,24 +108,10 @@ async def test_what_a_full_queue_rejects_waits_until_there_is_room() -> None:
     assert publisher.waiting_routes() == ()
 
 
-async def test_what_a_full_queue_rejects_can_be_refused() -> None:
-    publisher = MemoryPublisher(rejected="refuse")
-    publisher.queue("orders", "#", max_length=0)
-    assert await publisher.publish([record()]) == [Refused("queue `orders` is full")]
-
-
 @pytest.mark.parametrize("choice", [{"unroutable": "drop"}, {"rejected": "accept"}])
 def test_a_choice_that_there_is_not_is_refused(choice: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="'wait'"):
         MemoryPublisher(**choice)
-
-
-async def test_a_queue_that_is_bound_to_nothing_takes_nothing() -> None:
-    publisher = MemoryPublisher()
-    queue = publisher.queue("orders")
-    [outcome] = await publisher.publish([record("orders")])
-    assert waits(outcome, "no queue takes `orders`")
-    assert len(queue) == 0
 
 
 async def test_a_queue_that_is_declared_again_is_bound_to_more() -> None:
@@ -177,21 +172,14 @@ async def test_receivers_share_nothing_that_can_be_changed() -> None:
     assert sent.headers == {"trace": ["00-1"]}
 
 
-async def test_an_outage_can_be_staged() -> None:
-    publisher = MemoryPublisher()
-    publisher.outage = "the cable is out"
-    with pytest.raises(OutageError, match="the cable is out"):
-        await publisher.publish([record()])
-    publisher.outage = None
-    assert await publisher.publish([record()]) == [DELIVERED]
-    assert len(publisher.messages) == 1
-
-
 async def test_an_outage_and_its_end_are_reported_when_they_are_set() -> None:
     publisher = MemoryPublisher()
     reported: list[str | None] = []
     publisher.watch(lambda outage: reported.append(outage.reason if outage else None))
     publisher.outage = "the cable is out"
+    with pytest.raises(OutageError, match="the cable is out"):
+        await publisher.publish([record()])
     publisher.outage = None
+    assert await publisher.publish([record()]) == [DELIVERED]
     assert reported == ["the cable is out", None]
     assert isinstance(publisher, ReportsOutages)

@@ -23,26 +23,17 @@ from postroom.publishers.waiting import (
     WaitingRoutes,
     check_choice,
 )
-
-
-class Watch:
-    """A clock that stands still until it is set."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def __call__(self) -> float:
-        return self.seconds
+from tests.unit.still_clock import StillClock
 
 
 @pytest.fixture
-def watch() -> Watch:
-    return Watch()
+def clock() -> StillClock:
+    return StillClock(100.0)
 
 
 @pytest.fixture
-def routes(watch: Watch) -> WaitingRoutes[str]:
-    return WaitingRoutes(lambda each: f"route `{each}`", watch)
+def routes(clock: StillClock) -> WaitingRoutes[str]:
+    return WaitingRoutes(lambda each: f"route `{each}`", clock)
 
 
 def seconds(postponed: Postponed) -> float:
@@ -50,26 +41,26 @@ def seconds(postponed: Postponed) -> float:
 
 
 def test_a_record_waits_a_second_at_first_then_as_long_as_its_route_has_failed_then_30_seconds(
-    watch: Watch, routes: WaitingRoutes[str]
+    clock: StillClock, routes: WaitingRoutes[str]
 ) -> None:
     record_id = uuid7()
     for expected in (1, 1, 2, 4, 8, 16, 30, 30, 30):
         delay = seconds(routes.postpone("a", record_id, "full"))
         assert expected * (1 - 1 / SLOTS) <= delay <= expected
-        watch.seconds += expected
+        clock.now += expected
     assert (SHORTEST, LONGEST) == (1, 30)
     assert 2 * LONGEST <= OVER_AFTER  # else its route would be forgotten while it waits
 
 
 def test_records_that_are_postponed_one_after_the_other_are_due_together(
-    watch: Watch, routes: WaitingRoutes[str]
+    clock: StillClock, routes: WaitingRoutes[str]
 ) -> None:
     routes.postpone("a", uuid7(), "full")
-    watch.seconds += 60
+    clock.now += 60
     due = set()
     for _ in range(3000):  # 30 seconds long
-        watch.seconds += 0.01
-        due.add(round(watch.seconds + seconds(routes.postpone("a", uuid7(), "full")), 3))
+        clock.now += 0.01
+        due.add(round(clock.now + seconds(routes.postpone("a", uuid7(), "full")), 3))
     assert SLOTS <= len(due) <= SLOTS + 1
 
 
@@ -95,22 +86,22 @@ def test_a_route_fails_until_it_takes_a_record(routes: WaitingRoutes[str]) -> No
 
 
 def test_a_route_that_fails_again_begins_with_short_delays(
-    watch: Watch, routes: WaitingRoutes[str]
+    clock: StillClock, routes: WaitingRoutes[str]
 ) -> None:
     routes.postpone("a", uuid7(), "full")
-    watch.seconds += 50
+    clock.now += 50
     assert seconds(routes.postpone("a", uuid7(), "full")) > LONGEST / 2
     routes.delivered("a", uuid7())
     assert seconds(routes.postpone("a", uuid7(), "full")) <= SHORTEST
 
 
 def test_a_route_is_reported_until_all_that_waited_for_it_are_delivered(
-    watch: Watch, routes: WaitingRoutes[str]
+    clock: StillClock, routes: WaitingRoutes[str]
 ) -> None:
     first, second = uuid7(), uuid7()
     for each in (first, second, first):
         routes.postpone("a", each, "the queue is full")
-    watch.seconds += 7
+    clock.now += 7
     [report] = routes.report()
     assert report == WaitingRoute(
         route="route `a`", reason="the queue is full", seconds=7, records=2
@@ -124,24 +115,24 @@ def test_a_route_is_reported_until_all_that_waited_for_it_are_delivered(
 
 
 def test_a_route_that_no_record_waits_for_any_more_is_forgotten_after_a_minute(
-    watch: Watch, routes: WaitingRoutes[str], caplog: pytest.LogCaptureFixture
+    clock: StillClock, routes: WaitingRoutes[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     routes.postpone("a", uuid7(), "full")  # another worker delivers it
-    watch.seconds += OVER_AFTER - 0.1
+    clock.now += OVER_AFTER - 0.1
     assert len(routes.report()) == 1
-    watch.seconds += 1.1
+    clock.now += 1.1
     assert routes.report() == ()
     assert len(caplog.messages) == 2
 
 
 def test_a_route_is_logged_when_it_begins_to_wait_every_five_minutes_and_when_it_ends(
-    watch: Watch, routes: WaitingRoutes[str], caplog: pytest.LogCaptureFixture
+    clock: StillClock, routes: WaitingRoutes[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     ids = [uuid7() for _ in range(100)]
     for _ in range(21):  # of 30 seconds each
         for each in ids:
             routes.postpone("a", each, "the queue is full")
-        watch.seconds += 30
+        clock.now += 30
     for each in ids:
         routes.delivered("a", each)
     still = "route `a` cannot be used: the queue is full. 100 records wait"
@@ -157,16 +148,16 @@ def test_a_route_is_logged_when_it_begins_to_wait_every_five_minutes_and_when_it
 
 
 def test_a_route_that_is_over_and_fails_again_at_once_is_logged_again_after_a_minute(
-    watch: Watch, routes: WaitingRoutes[str], caplog: pytest.LogCaptureFixture
+    clock: StillClock, routes: WaitingRoutes[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(100):  # a queue that is drained slowly
         record_id = uuid7()
         routes.postpone("a", record_id, "full")
-        watch.seconds += 0.1
+        clock.now += 0.1
         routes.delivered("a", record_id)
     assert len(caplog.messages) == 2
     routes.postpone("a", uuid7(), "full")
-    watch.seconds += QUIET
+    clock.now += QUIET
     routes.postpone("a", uuid7(), "full")
     assert len(caplog.messages) == 3
     assert "still waiting, for 60 s" in caplog.messages[2]

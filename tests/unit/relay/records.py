@@ -26,3 +26,10 @@ def claim(
 
 def positions(records: Iterable[HeldRecord]) -> list[int]:
     return [each.position for each in records]
+
+
+def many(
+    count: int, partition: int = 1, first: int = 1, key: str | None = None
+) -> list[HeldRecord]:
+    """Return records at positions one after the other."""
+    return [record(each, key, partition=partition) for each in range(first, first + count)]

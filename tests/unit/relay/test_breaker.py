@@ -53,12 +53,15 @@ def about(pause: float) -> object:
     return pytest.approx(pause * (1 - JITTER / 2), abs=pause * JITTER / 2)
 
 
-def test_it_begins_closed(watched: Watched) -> None:
+def test_it_begins_closed_and_success_is_no_news(
+    watched: Watched, log: pytest.LogCaptureFixture
+) -> None:
     assert (watched.breaker.state, watched.breaker.outage) == ("closed", None)
     assert watched.breaker.reason == ""
     assert not watched.breaker.due()
     watched.breaker.half_open()  # there is nothing to try
-    assert (watched.breaker.state, watched.changes) == ("closed", 0)
+    watched.breaker.reset()
+    assert (watched.breaker.state, watched.changes, log.text) == ("closed", 0, "")
 
 
 def test_an_outage_opens_it_and_says_what_why_and_for_how_long(
@@ -163,13 +166,6 @@ def test_success_closes_it_and_forgets_the_pauses(
     watched.breaker.trip("away again")
     assert watched.pause == about(FIRST_PAUSE)
     assert watched.breaker.outage == ("the broker is unavailable: away again", 0)
-
-
-def test_success_while_all_is_well_is_no_news(
-    watched: Watched, log: pytest.LogCaptureFixture
-) -> None:
-    watched.breaker.reset()
-    assert (watched.changes, log.text) == (0, "")
 
 
 def test_a_pause_can_be_ended_which_makes_the_next_one_no_shorter(watched: Watched) -> None:

@@ -14,7 +14,7 @@ from postroom.relay.claiming import (
 from postroom.relay.leases import HeldLeases
 from postroom.store.base import HeldRecord, Lease
 from postroom.store.key_order import KeyOrder
-from tests.unit.relay.records import claim, record
+from tests.unit.relay.records import claim, many, record
 
 
 class Planner:
@@ -69,12 +69,6 @@ class Planner:
     def filled(self, now: float) -> list[int]:
         """Return the partitions that a few keys have filled for too long."""
         return sorted({each.partition for each in self.plan.hot_keys(now).values()})
-
-
-def many(
-    count: int, partition: int = 1, first: int = 1, key: str | None = None
-) -> list[HeldRecord]:
-    return [record(each, key, partition=partition) for each in range(first, first + count)]
 
 
 def test_it_claims_from_the_leased_partitions_and_no_others() -> None:

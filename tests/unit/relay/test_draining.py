@@ -4,21 +4,21 @@ import pytest
 
 from postroom.errors import OutageError
 from postroom.store.base import Pauses
-from tests.unit.relay.bench import Bench
+from tests.unit.relay.faked_loop import FakedLoop
 from tests.unit.relay.hand_clock import START
 from tests.unit.relay.settings import SECOND
 
 pytestmark = pytest.mark.requirement("E16")
 
 
-def drain(bench: Bench, at: float, *, draining: bool = True) -> None:
+def drain(faked: FakedLoop, at: float, *, draining: bool = True) -> None:
     """Drain or resume the worker, and wake it as `Operations` does."""
 
     def change() -> None:
-        bench.store.draining = draining
-        bench.loop.wake()
+        faked.store.draining = draining
+        faked.loop.wake()
 
-    bench.clock.at(at, change)
+    faked.clock.at(at, change)
 
 
 def drain_lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
@@ -27,51 +27,36 @@ def drain_lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 
 
 async def test_what_is_in_flight_is_finished_and_nothing_else_is_sent() -> None:
-    bench = Bench(seconds=0.3, max_in_flight=1)
-    bench.store.put(*range(1, 11))
-    drain(bench, 0.7)
+    faked = FakedLoop(seconds=0.3, max_in_flight=1)
+    faked.store.put(*range(1, 11))
+    drain(faked, 0.7)
     leased: list[set[int]] = []
-    bench.clock.at(0.8, lambda: leased.append(set(bench.store.leased)))
-    bench.clock.at(2.5, lambda: leased.append(set(bench.store.leased)))
-    await bench.run(10)
-    assert bench.publisher.sent == [1, 2, 3]  # the third was in flight
-    assert sorted(bench.store.rows) == list(range(4, 11))
+    faked.clock.at(0.8, lambda: leased.append(set(faked.store.leased)))
+    faked.clock.at(2.5, lambda: leased.append(set(faked.store.leased)))
+    await faked.run(10)
+    assert faked.publisher.sent == [1, 2, 3]  # the third was in flight
+    assert sorted(faked.store.rows) == list(range(4, 11))
     assert leased == [{1}, set()]
-    assert bench.between("claim", 0.8, 10) == 0
+    assert faked.between("claim", 0.8, 10) == 0
 
 
 async def test_what_waits_in_the_queue_of_the_worker_is_not_sent() -> None:
-    bench = Bench(seconds=0.705, max_in_flight=1)
-    bench.store.put(1, 2, 3)
-    drain(bench, 0.7)  # there is room for the next record before the next poll
-    await bench.run(10)
-    assert bench.publisher.sent == [1]
-
-
-async def test_a_partition_without_a_record_in_flight_is_released_at_once() -> None:
-    bench = Bench(max_in_flight=1)
-    bench.publisher.reply = None
-    bench.store.put(1, partition=1)
-    bench.store.put(2, partition=2)
-    drain(bench, 0.5)
-    leased: list[set[int]] = []
-    bench.clock.at(0.6, lambda: leased.append(set(bench.store.leased)))
-    bench.clock.at(5, bench.publisher.deliver)
-    bench.clock.at(6.5, lambda: leased.append(set(bench.store.leased)))
-    await bench.run(7)
-    assert leased == [{1}, set()]
-    assert bench.publisher.sent == [1]
+    faked = FakedLoop(seconds=0.705, max_in_flight=1)
+    faked.store.put(1, 2, 3)
+    drain(faked, 0.7)  # there is room for the next record before the next poll
+    await faked.run(10)
+    assert faked.publisher.sent == [1]
 
 
 async def test_a_worker_that_is_resumed_delivers_again(caplog: pytest.LogCaptureFixture) -> None:
-    bench = Bench(poll_interval=30 * SECOND)
-    bench.store.draining = True
-    bench.store.put(1, 2)
-    drain(bench, 5, draining=False)
+    faked = FakedLoop(poll_interval=30 * SECOND)
+    faked.store.draining = True
+    faked.store.put(1, 2)
+    drain(faked, 5, draining=False)
     before: list[list[int]] = []
-    bench.clock.at(4.9, lambda: before.append(list(bench.publisher.sent)))
-    bench.clock.at(5.1, lambda: before.append(list(bench.publisher.sent)))
-    await bench.run(6)
+    faked.clock.at(4.9, lambda: before.append(list(faked.publisher.sent)))
+    faked.clock.at(5.1, lambda: before.append(list(faked.publisher.sent)))
+    await faked.run(6)
     assert before == [[], [1, 2]]
     assert drain_lines(caplog) == [
         (
@@ -86,39 +71,30 @@ async def test_a_worker_that_is_resumed_delivers_again(caplog: pytest.LogCapture
 async def test_a_worker_that_is_drained_in_an_outage_of_its_publisher_takes_nothing_after_it() -> (
     None
 ):
-    bench = Bench()
-    bench.store.put(*range(1, 6))
-    bench.publisher.reply = None
-    bench.publisher_opens = False
+    faked = FakedLoop()
+    faked.store.put(*range(1, 6))
+    faked.publisher.reply = None
+    faked.publisher_opens = False
 
     def outage() -> None:
-        for position in bench.publisher.in_flight:
-            bench.publisher.fail(position, OutageError("the broker is away"))
+        for position in faked.publisher.in_flight:
+            faked.publisher.fail(position, OutageError("the broker is away"))
 
-    bench.clock.at(0.5, outage)
-    drain(bench, 1)
-    bench.clock.at(20, lambda: setattr(bench, "publisher_opens", True))
-    await bench.run(100)
-    assert bench.publisher.sent == [1, 2, 3, 4]  # before the outage
-    assert bench.publisher_breaker.outage is None
-
-
-async def test_the_end_of_a_pause_of_everything_leaves_a_worker_drained() -> None:
-    bench = Bench()
-    bench.store.draining, bench.store.pauses = True, Pauses(everything=True)
-    bench.store.put(1)
-    bench.clock.at(3, lambda: setattr(bench.store, "pauses", Pauses()))
-    await bench.run(10)
-    assert bench.publisher.sent == []
+    faked.clock.at(0.5, outage)
+    drain(faked, 1)
+    faked.clock.at(20, lambda: setattr(faked, "publisher_opens", True))
+    await faked.run(100)
+    assert faked.publisher.sent == [1, 2, 3, 4]  # before the outage
+    assert faked.publisher_breaker.outage is None
 
 
 @pytest.mark.parametrize(("draining", "paused"), [(True, False), (False, True)])
 async def test_run_once_of_a_drained_worker_or_a_paused_outbox_ends(
     draining: bool, paused: bool
 ) -> None:
-    bench = Bench(drain=True)
-    bench.store.draining, bench.store.pauses = draining, Pauses(everything=paused)
-    bench.store.put(1, 2)
-    await bench.loop.run()
-    assert bench.publisher.sent == []
-    assert bench.clock.now == START  # and waits for no lease
+    faked = FakedLoop(drain=True)
+    faked.store.draining, faked.store.pauses = draining, Pauses(everything=paused)
+    faked.store.put(1, 2)
+    await faked.loop.run()
+    assert faked.publisher.sent == []
+    assert faked.clock.now == START  # and waits for no lease

@@ -15,101 +15,101 @@ from postroom.errors import OutageError
 from postroom.record import ClaimedRecord
 from postroom.relay.poison import ONE_BY_ONE_AFTER
 from postroom.store.base import Lease
-from tests.unit.relay.bench import Bench
 from tests.unit.relay.fake_publisher import Answer, delivers_all
 from tests.unit.relay.fake_store import FakeStore, lock_timeout
+from tests.unit.relay.faked_loop import FakedLoop
 from tests.unit.relay.hand_clock import HandClock
 
 
-def crashed(bench: Bench, partition: int = 1, **values: Any) -> None:
+def crashed(faked: FakedLoop, partition: int = 1, **values: Any) -> None:
     """Have the last two holders of a partition dead."""
     lease = Lease(**{"partition": partition, "token": 1, "crash_count": 2} | values)
-    bench.store.held_leases[partition] = lease
+    faked.store.held_leases[partition] = lease
 
 
 async def test_after_crashes_a_record_is_written_down_before_it_is_sent() -> None:
-    bench = Bench()
-    crashed(bench)
-    bench.store.put(1, 2)
-    bench.store.takes["suspect"] = 0.25
+    faked = FakedLoop()
+    crashed(faked)
+    faked.store.put(1, 2)
+    faked.store.takes["suspect"] = 0.25
     sent: list[list[int]] = []
-    bench.clock.at(0.2, lambda: sent.append(bench.publisher.sent))
-    await bench.run(5)
+    faked.clock.at(0.2, lambda: sent.append(faked.publisher.sent))
+    await faked.run(5)
     assert sent == [[]]
-    begun = [each.values["begun"] for each in bench.store.named("suspect")]
+    begun = [each.values["begun"] for each in faked.store.named("suspect")]
     assert begun == [{1: 1}, {2: 1}]
-    assert bench.publisher.most_in_flight == 1
-    assert bench.store.rows == {}
+    assert faked.publisher.most_in_flight == 1
+    assert faked.store.rows == {}
 
 
 async def test_after_enough_records_the_crashes_are_cleared() -> None:
-    bench = Bench(seconds=0.1, max_in_flight=1, batch_size=1)
-    crashed(bench)
-    bench.store.put(*range(1, 21))
-    await bench.run(10)
-    [cleared] = bench.store.named("clear_crashes")
+    faked = FakedLoop(seconds=0.1, max_in_flight=1, batch_size=1)
+    crashed(faked)
+    faked.store.put(*range(1, 21))
+    await faked.run(10)
+    [cleared] = faked.store.named("clear_crashes")
     assert cleared.values["partitions"] == {1}
-    assert len(bench.store.named("suspect")) == 16
-    assert bench.publisher.sent == list(range(1, 21))
+    assert len(faked.store.named("suspect")) == 16
+    assert faked.publisher.sent == list(range(1, 21))
 
 
 async def test_a_record_whose_delivery_did_not_end_too_often_fails_and_is_not_sent() -> None:
-    bench = Bench(max_crashes=3, on_failed="continue")
-    crashed(bench, suspect=2, suspect_crashes=3)
-    bench.store.put(1, 2, 3)
-    await bench.run(5)
-    assert (bench.store.failed, sorted(bench.publisher.sent)) == ([2], [1, 3])
-    begun = [each.values["begun"] for each in bench.store.named("suspect")]
+    faked = FakedLoop(max_crashes=3, on_failed="continue")
+    crashed(faked, suspect=2, suspect_crashes=3)
+    faked.store.put(1, 2, 3)
+    await faked.run(5)
+    assert (faked.store.failed, sorted(faked.publisher.sent)) == ([2], [1, 3])
+    begun = [each.values["begun"] for each in faked.store.named("suspect")]
     assert begun == [{1: 1}, {3: 1}]
 
 
 async def test_a_record_whose_lease_is_lost_is_not_sent_as_a_suspect() -> None:
-    bench = Bench()
-    crashed(bench)
-    bench.store.put(1)
-    bench.store.takes["suspect"] = 0.1
-    bench.clock.at(0.05, lambda: crashed(bench, token=2))
-    await bench.run(0.5)
-    assert bench.publisher.sent == []
+    faked = FakedLoop()
+    crashed(faked)
+    faked.store.put(1)
+    faked.store.takes["suspect"] = 0.1
+    faked.clock.at(0.05, lambda: crashed(faked, token=2))
+    await faked.run(0.5)
+    assert faked.publisher.sent == []
 
 
 async def test_after_crashes_and_an_outage_of_the_publisher_records_are_delivered() -> None:
-    bench = Bench()
-    crashed(bench)
-    bench.store.put(1, 2, 3)
-    bench.publisher_opens = False
-    bench.publisher_breaker.trip("away")
-    bench.clock.at(5, lambda: setattr(bench, "publisher_opens", True))
-    await bench.run(60)
-    assert min(each.at for each in bench.store.named("suspect")) >= 5
-    assert bench.store.rows == {}
+    faked = FakedLoop()
+    crashed(faked)
+    faked.store.put(1, 2, 3)
+    faked.publisher_opens = False
+    faked.publisher_breaker.trip("away")
+    faked.clock.at(5, lambda: setattr(faked, "publisher_opens", True))
+    await faked.run(60)
+    assert min(each.at for each in faked.store.named("suspect")) >= 5
+    assert faked.store.rows == {}
 
 
 async def test_an_outage_while_a_record_waits_to_go_alone_ends() -> None:
-    bench = Bench()
-    crashed(bench, 1, suspect=1, suspect_crashes=1)
-    bench.store.put(11, 12, partition=2)
-    bench.publisher.hangs |= {11, 12}
-    bench.clock.at(1, lambda: bench.store.put(1, partition=1))
-    bench.clock.at(1, bench.loop.wake)
-    bench.clock.at(2, bench.publisher.hangs.clear)
+    faked = FakedLoop()
+    crashed(faked, 1, suspect=1, suspect_crashes=1)
+    faked.store.put(11, 12, partition=2)
+    faked.publisher.hangs |= {11, 12}
+    faked.clock.at(1, lambda: faked.store.put(1, partition=1))
+    faked.clock.at(1, faked.loop.wake)
+    faked.clock.at(2, faked.publisher.hangs.clear)
     for position in (11, 12):
-        bench.clock.at(2, partial(bench.publisher.fail, position, OutageError("away")))
-    await bench.run(60)
-    assert bench.store.rows == {}
+        faked.clock.at(2, partial(faked.publisher.fail, position, OutageError("away")))
+    await faked.run(60)
+    assert faked.store.rows == {}
 
 
 async def test_after_an_outage_a_record_that_was_in_flight_as_a_suspect_is_sent_again() -> None:
-    bench = Bench()
-    crashed(bench, 1)
-    bench.store.put(1, partition=1)
-    bench.store.put(11, partition=2)
-    bench.publisher.hangs |= {1, 11}
-    bench.clock.at(1, bench.publisher.hangs.clear)
+    faked = FakedLoop()
+    crashed(faked, 1)
+    faked.store.put(1, partition=1)
+    faked.store.put(11, partition=2)
+    faked.publisher.hangs |= {1, 11}
+    faked.clock.at(1, faked.publisher.hangs.clear)
     for position in (1, 11):
-        bench.clock.at(1, partial(bench.publisher.fail, position, OutageError("away")))
-    await bench.run(60)
-    assert bench.store.rows == {}
+        faked.clock.at(1, partial(faked.publisher.fail, position, OutageError("away")))
+    await faked.run(60)
+    assert faked.store.rows == {}
 
 
 async def deaths_until_done(
@@ -117,9 +117,9 @@ async def deaths_until_done(
 ) -> int:
     """Start a worker again and again, until one has delivered everything; count the deaths."""
     for deaths in range(50):
-        bench = Bench(clock=store.clock, store=store, drain=True, **settings)
-        bench.publisher.seconds = seconds
-        task = asyncio.create_task(bench.loop.run())
+        faked = FakedLoop(clock=store.clock, store=store, drain=True, **settings)
+        faked.publisher.seconds = seconds
+        task = asyncio.create_task(faked.loop.run())
 
         def reply(records: Sequence[ClaimedRecord]) -> Sequence[Answer]:
             if any(each.position in killers for each in records):
@@ -127,7 +127,7 @@ async def deaths_until_done(
                 task.cancel()  # noqa: B023 - it is called in this turn only
             return delivers_all(records)
 
-        bench.publisher.reply = reply
+        faked.publisher.reply = reply
         with suppress(asyncio.CancelledError):
             await task
         if not store.away:
@@ -189,40 +189,40 @@ async def test_a_record_that_kills_is_found_behind_deliveries_that_were_not_sett
 
 
 async def test_a_record_whose_delivery_did_not_end_is_alone_in_flight() -> None:
-    bench = Bench(seconds=1)
-    crashed(bench, 1, suspect=1, suspect_crashes=1)
-    bench.store.put(1, partition=1)
-    bench.store.put(11, 12, 13, partition=2)
-    await bench.run(5)
-    assert sorted(bench.publisher.sent) == [1, 11, 12, 13]
+    faked = FakedLoop(seconds=1)
+    crashed(faked, 1, suspect=1, suspect_crashes=1)
+    faked.store.put(1, partition=1)
+    faked.store.put(11, 12, 13, partition=2)
+    await faked.run(5)
+    assert sorted(faked.publisher.sent) == [1, 11, 12, 13]
     # Whatever kills the process while record 1 is in flight would be held against it.
-    in_flight = [call for call in bench.publisher.beside if 1 in call]
+    in_flight = [call for call in faked.publisher.beside if 1 in call]
     assert in_flight == [{1}]
 
 
 async def test_a_record_that_goes_alone_waits_for_all_that_is_in_flight() -> None:
-    bench = Bench()
-    crashed(bench, 1, suspect=1, suspect_crashes=1)
-    bench.store.put(11, partition=2)
-    bench.publisher.hangs.add(11)
-    bench.clock.at(1, lambda: bench.store.put(1, partition=1))
-    bench.clock.at(1, lambda: bench.store.put(12, 13, partition=2))
-    bench.clock.at(1, bench.loop.wake)
+    faked = FakedLoop()
+    crashed(faked, 1, suspect=1, suspect_crashes=1)
+    faked.store.put(11, partition=2)
+    faked.publisher.hangs.add(11)
+    faked.clock.at(1, lambda: faked.store.put(1, partition=1))
+    faked.clock.at(1, lambda: faked.store.put(12, 13, partition=2))
+    faked.clock.at(1, faked.loop.wake)
     before: list[int] = []
-    bench.clock.at(5, lambda: before.extend(bench.publisher.sent))
-    bench.clock.at(5, bench.publisher.deliver)
-    await bench.run(10)
+    faked.clock.at(5, lambda: before.extend(faked.publisher.sent))
+    faked.clock.at(5, faked.publisher.deliver)
+    await faked.run(10)
     assert before == [11]
-    assert bench.publisher.sent[:2] == [11, 1]
-    assert bench.store.rows == {}
+    assert faked.publisher.sent[:2] == [11, 1]
+    assert faked.store.rows == {}
 
 
 async def test_the_next_suspect_is_sent_once_the_delivery_of_the_last_is_settled() -> None:
-    bench = Bench(max_crashes=1)
-    crashed(bench)
-    bench.store.put(1, 2)
-    bench.store.fail("settle", lock_timeout, times=2)
-    await bench.run(5)
+    faked = FakedLoop(max_crashes=1)
+    crashed(faked)
+    faked.store.put(1, 2)
+    faked.store.fail("settle", lock_timeout, times=2)
+    await faked.run(5)
     # If the second kills the process, the first must not be blamed: it was delivered.
-    names = [each for each in bench.store.names if each in ("suspect", "settle")]
+    names = [each for each in faked.store.names if each in ("suspect", "settle")]
     assert names == ["suspect", "settle", "settle", "settle", "suspect", "settle"]

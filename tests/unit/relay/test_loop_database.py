@@ -7,92 +7,92 @@ import pytest
 from postroom.publishers.base import Refused
 from postroom.relay.delivery import LOCK_PAUSE
 from tests.support.waiting import PATIENCE
-from tests.unit.relay.bench import Bench
 from tests.unit.relay.fake_store import lock_timeout, refused_connection
+from tests.unit.relay.faked_loop import FakedLoop
 from tests.unit.relay.hand_clock import START
 from tests.unit.relay.settings import SECOND
 
 
 async def test_records_that_are_not_locked_are_settled_without_those_that_are() -> None:
-    bench = Bench()
-    bench.store.put(1, 2, 3)
-    bench.store.locked_rows.add(2)
-    bench.store.fail("settle", lock_timeout, times=1)
-    bench.clock.at(5, bench.store.locked_rows.clear)
-    await bench.run(10)
-    settled = [each.values["delivered"] for each in bench.store.named("settle")]
+    faked = FakedLoop()
+    faked.store.put(1, 2, 3)
+    faked.store.locked_rows.add(2)
+    faked.store.fail("settle", lock_timeout, times=1)
+    faked.clock.at(5, faked.store.locked_rows.clear)
+    await faked.run(10)
+    settled = [each.values["delivered"] for each in faked.store.named("settle")]
     assert settled == [[1, 2, 3], [1, 3], [2]]
-    assert bench.database_breaker.state == "closed"
+    assert faked.database_breaker.state == "closed"
 
 
 async def test_a_locked_record_that_is_deleted_is_not_waited_for() -> None:
-    bench = Bench()
-    bench.store.put(1, 2)
-    bench.store.locked_rows.add(2)
-    bench.store.fail("settle", lock_timeout, times=1)
+    faked = FakedLoop()
+    faked.store.put(1, 2)
+    faked.store.locked_rows.add(2)
+    faked.store.fail("settle", lock_timeout, times=1)
 
     def delete() -> None:
-        bench.store.locked_rows.clear()
-        bench.store.rows.clear()
+        faked.store.locked_rows.clear()
+        faked.store.rows.clear()
 
-    bench.clock.at(5, delete)
-    await bench.run(10)
-    assert bench.clock.now == START + 10  # there is nothing left to finish
+    faked.clock.at(5, delete)
+    await faked.run(10)
+    assert faked.clock.now == START + 10  # there is nothing left to finish
 
 
 async def test_locks_are_looked_at_twice_a_second_and_at_the_end() -> None:
-    bench = Bench(grace=SECOND)
-    bench.store.put(1, 2)
-    bench.store.locked_rows.add(2)
-    bench.store.fail("settle", lock_timeout, times=1)
-    await bench.run(2.2)
-    looks = [each.at for each in bench.store.named("locked")]
+    faked = FakedLoop(grace=SECOND)
+    faked.store.put(1, 2)
+    faked.store.locked_rows.add(2)
+    faked.store.fail("settle", lock_timeout, times=1)
+    await faked.run(2.2)
+    looks = [each.at for each in faked.store.named("locked")]
     assert looks == [0, 0.5, 1, 1.5, 2, 2.5, 3, 3.2]
-    assert set(bench.store.rows) == {2}
+    assert set(faked.store.rows) == {2}
 
 
 async def test_a_settlement_that_meets_a_lock_is_kept_while_other_records_are_delivered(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    bench = Bench()
-    bench.store.put(1)
-    bench.store.fail("settle", lock_timeout, times=4)
-    bench.clock.at(0.7, lambda: bench.store.put(2, partition=2))
-    bench.clock.at(0.7, bench.loop.wake)
-    await bench.run(10)
-    settled = [(each.at, each.values["delivered"]) for each in bench.store.named("settle")]
+    faked = FakedLoop()
+    faked.store.put(1)
+    faked.store.fail("settle", lock_timeout, times=4)
+    faked.clock.at(0.7, lambda: faked.store.put(2, partition=2))
+    faked.clock.at(0.7, faked.loop.wake)
+    await faked.run(10)
+    settled = [(each.at, each.values["delivered"]) for each in faked.store.named("settle")]
     assert settled == [(0, [1]), (0.5, [1]), (1, [1, 2]), (1.5, [1, 2]), (2, [1, 2])]
     assert LOCK_PAUSE == 0.5
-    assert bench.publisher.sent == [1, 2]  # each once, the second before the first was settled
-    assert bench.between("poll", 0.1, 2) >= 2
-    assert bench.between("claim", 0.1, 2) >= 1
-    assert bench.database_breaker.state == "closed"
+    assert faked.publisher.sent == [1, 2]  # each once, the second before the first was settled
+    assert faked.between("poll", 0.1, 2) >= 2
+    assert faked.between("claim", 0.1, 2) >= 1
+    assert faked.database_breaker.state == "closed"
     assert "1 of 1 settlements have to wait: another transaction holds a lock" in caplog.text
     assert "unavailable" not in caplog.text
-    assert bench.store.rows == {}
+    assert faked.store.rows == {}
 
 
 async def test_a_settlement_that_meets_a_lock_sends_no_later_record_of_a_refused_key() -> None:
-    bench = Bench()
-    bench.store.put(1, 2, key="a")
-    bench.publisher.reply = lambda records: [Refused("no route")]
-    bench.store.fail("settle", lock_timeout, times=4)
-    await bench.run(2.5)
-    assert set(bench.publisher.sent) == {1}
+    faked = FakedLoop()
+    faked.store.put(1, 2, key="a")
+    faked.publisher.reply = lambda records: [Refused("no route")]
+    faked.store.fail("settle", lock_timeout, times=4)
+    await faked.run(2.5)
+    assert set(faked.publisher.sent) == {1}
 
 
 @pytest.mark.parametrize("method", ["settle", "poll", "claim"])
 async def test_during_a_database_outage_it_waits_and_keeps_the_outcomes(
     method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench = Bench()
-    bench.store.put(1, 2, 3)
+    faked = FakedLoop()
+    faked.store.put(1, 2, 3)
     states: list[str] = []
-    bench.clock.at(0.1, lambda: states.append(bench.database_breaker.state))
-    bench.store.fail(method, refused_connection, times=5)
-    await bench.run(60)
-    assert (states, bench.database_breaker.state) == (["open"], "closed")
-    assert (bench.publisher.sent, bench.store.rows) == ([1, 2, 3], {})  # nothing twice
+    faked.clock.at(0.1, lambda: states.append(faked.database_breaker.state))
+    faked.store.fail(method, refused_connection, times=5)
+    await faked.run(60)
+    assert (states, faked.database_breaker.state) == (["open"], "closed")
+    assert (faked.publisher.sent, faked.store.rows) == ([1, 2, 3], {})  # nothing twice
     assert "the database is unavailable ([Errno 111] Connect call failed)" in caplog.text
     assert "the database is available again" in caplog.text
 
@@ -101,20 +101,20 @@ async def test_during_a_database_outage_it_waits_and_keeps_the_outcomes(
 async def test_a_lock_that_a_poll_or_a_claim_meets_is_no_outage(
     method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench = Bench()
-    bench.store.put(1)
-    bench.store.fail(method, lock_timeout, times=3)
-    await bench.run(10)
-    assert bench.publisher.sent == [1]
+    faked = FakedLoop()
+    faked.store.put(1)
+    faked.store.fail(method, lock_timeout, times=3)
+    await faked.run(10)
+    assert faked.publisher.sent == [1]
     assert "another transaction holds a lock" in caplog.text
     assert "unavailable" not in caplog.text
 
 
 async def test_a_database_that_is_unavailable_is_not_tried_before_the_pause_is_over() -> None:
-    bench = Bench()
-    bench.store.fail("poll", refused_connection, times=3)
-    await bench.run(20)
-    first, second, third, fourth, *_ = (each.at for each in bench.store.named("poll"))
+    faked = FakedLoop()
+    faked.store.fail("poll", refused_connection, times=3)
+    await faked.run(20)
+    first, second, third, fourth, *_ = (each.at for each in faked.store.named("poll"))
     assert first == 0
     assert second >= 0.4
     assert third - second >= 0.8
@@ -122,52 +122,52 @@ async def test_a_database_that_is_unavailable_is_not_tried_before_the_pause_is_o
 
 
 async def test_a_commit_during_a_database_outage_is_not_missed() -> None:
-    bench = Bench(poll_interval=1000 * SECOND)
-    bench.clock.at(4, bench.store.go_away)
-    bench.clock.at(5, lambda: bench.store.put(1))
-    bench.clock.at(5, bench.loop.wake)
-    bench.clock.at(9, bench.store.come_back)
-    await bench.run(20)
-    assert bench.publisher.sent == [1]
+    faked = FakedLoop(poll_interval=1000 * SECOND)
+    faked.clock.at(4, faked.store.go_away)
+    faked.clock.at(5, lambda: faked.store.put(1))
+    faked.clock.at(5, faked.loop.wake)
+    faked.clock.at(9, faked.store.come_back)
+    await faked.run(20)
+    assert faked.publisher.sent == [1]
 
 
 async def test_it_can_be_stopped_while_it_waits_for_the_database() -> None:
-    bench = Bench(seconds=2, grace=5 * SECOND)
-    bench.store.put(1)
-    bench.clock.at(1.5, bench.store.go_away)
-    await bench.run(2.2)
-    assert bench.clock.now == pytest.approx(START + 7.2)
+    faked = FakedLoop(seconds=2, grace=5 * SECOND)
+    faked.store.put(1)
+    faked.clock.at(1.5, faked.store.go_away)
+    await faked.run(2.2)
+    assert faked.clock.now == pytest.approx(START + 7.2)
 
 
 async def test_what_the_end_of_the_grace_period_cuts_off_is_no_outage(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    bench = Bench(grace=0 * SECOND)
-    bench.store.put(1)
-    asyncio.get_running_loop().call_later(0.01, bench.loop.stop)
-    bench.store.hang("claim", asyncio.Event())
-    await asyncio.wait_for(bench.loop.run(), PATIENCE)
-    assert bench.store.names[-1] == "release"
+    faked = FakedLoop(grace=0 * SECOND)
+    faked.store.put(1)
+    asyncio.get_running_loop().call_later(0.01, faked.loop.stop)
+    faked.store.hang("claim", asyncio.Event())
+    await asyncio.wait_for(faked.loop.run(), PATIENCE)
+    assert faked.store.names[-1] == "release"
     assert caplog.messages == []
 
 
 async def test_an_error_that_waiting_cannot_cure_ends_the_loop() -> None:
-    bench = Bench()
-    bench.store.put(1)
-    bench.store.fail("claim", lambda: ValueError("a bug"))
+    faked = FakedLoop()
+    faked.store.put(1)
+    faked.store.fail("claim", lambda: ValueError("a bug"))
     with pytest.raises(ValueError, match="a bug"):
-        await bench.run(5)
-    assert bench.store.names[-1] == "release"
+        await faked.run(5)
+    assert faked.store.names[-1] == "release"
 
 
 async def test_once_its_leases_are_about_to_end_nothing_new_is_sent() -> None:
-    bench = Bench(max_in_flight=1, seconds=1.0, lease=10 * SECOND, batch_size=20)
-    bench.store.put(*range(1, 31))
-    bench.clock.at(2.5, bench.store.go_away)
+    faked = FakedLoop(max_in_flight=1, seconds=1.0, lease=10 * SECOND, batch_size=20)
+    faked.store.put(*range(1, 31))
+    faked.clock.at(2.5, faked.store.go_away)
     sent: list[int] = []
-    bench.clock.at(30, lambda: sent.extend(bench.publisher.sent))
-    bench.clock.at(30, bench.store.come_back)
-    await bench.run(100)
+    faked.clock.at(30, lambda: sent.extend(faked.publisher.sent))
+    faked.clock.at(30, faked.store.come_back)
+    await faked.run(100)
     # The last poll was at 2 s, so that the lease could be used until 10 s.
     assert sent == list(range(1, 11))
-    assert bench.publisher.sent == list(range(1, 31))
+    assert faked.publisher.sent == list(range(1, 31))

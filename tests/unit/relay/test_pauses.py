@@ -2,40 +2,41 @@
 
 import pytest
 
+from postroom.record import Key
 from postroom.store.base import Pauses
-from tests.unit.relay.bench import Bench
+from tests.unit.relay.faked_loop import FakedLoop
 from tests.unit.relay.records import record
 from tests.unit.relay.settings import SECOND
 
 EVERYTHING = Pauses(everything=True)
 
 
-def pause(bench: Bench, at: float, pauses: Pauses) -> None:
-    bench.clock.at(at, lambda: setattr(bench.store, "pauses", pauses))
+def pause(faked: FakedLoop, at: float, pauses: Pauses) -> None:
+    faked.clock.at(at, lambda: setattr(faked.store, "pauses", pauses))
 
 
 async def test_a_pause_of_everything_ends_deliveries_and_releases_the_leases() -> None:
-    bench = Bench(seconds=0.3, max_in_flight=1)
-    bench.store.put(*range(1, 21))
-    pause(bench, 1.6, EVERYTHING)
+    faked = FakedLoop(seconds=0.3, max_in_flight=1)
+    faked.store.put(*range(1, 21))
+    pause(faked, 1.6, EVERYTHING)
     leased: list[set[int]] = []
-    bench.clock.at(9, lambda: leased.append(set(bench.store.leased)))
-    await bench.run(10)
-    assert bench.publisher.sent == list(range(1, 8))  # until the poll after two seconds
-    assert sorted(bench.store.rows) == list(range(8, 21))
+    faked.clock.at(9, lambda: leased.append(set(faked.store.leased)))
+    await faked.run(10)
+    assert faked.publisher.sent == list(range(1, 8))  # until the poll after two seconds
+    assert sorted(faked.store.rows) == list(range(8, 21))
     assert leased == [set()]
 
 
 async def test_deliveries_resume_at_the_next_poll(caplog: pytest.LogCaptureFixture) -> None:
-    bench = Bench()
-    bench.store.pauses = EVERYTHING
-    bench.store.put(1, 2)
-    pause(bench, 3.5, Pauses())
-    await bench.run(3)
-    assert bench.publisher.sent == []
-    bench = Bench(clock=bench.clock, store=bench.store)
-    await bench.run(6)
-    assert bench.publisher.sent == [1, 2]
+    faked = FakedLoop()
+    faked.store.pauses = EVERYTHING
+    faked.store.put(1, 2)
+    pause(faked, 3.5, Pauses())
+    await faked.run(3)
+    assert faked.publisher.sent == []
+    faked = FakedLoop(clock=faked.clock, store=faked.store)
+    await faked.run(6)
+    assert faked.publisher.sent == [1, 2]
     said = [each.message for each in caplog.records if "deliveries are" in each.message]
     assert said == [
         "postroom: deliveries are paused by an operator",
@@ -45,32 +46,27 @@ async def test_deliveries_resume_at_the_next_poll(caplog: pytest.LogCaptureFixtu
 
 
 async def test_a_pause_of_everything_costs_a_poll_a_second_at_most() -> None:
-    bench = Bench(poll_interval=30 * SECOND)
-    bench.store.pauses = EVERYTHING
-    bench.store.put(*range(1, 10))
-    await bench.run(60)
-    assert set(bench.store.names) == {"poll", "release"}
-    assert len(bench.store.named("poll")) <= 62
+    faked = FakedLoop(poll_interval=30 * SECOND)
+    faked.store.pauses = EVERYTHING
+    faked.store.put(*range(1, 10))
+    await faked.run(60)
+    assert set(faked.store.names) == {"poll", "release"}
+    assert len(faked.store.named("poll")) <= 62
 
 
-async def test_what_is_held_of_a_paused_type_is_not_sent() -> None:
-    bench = Bench(seconds=0.7, max_in_flight=1)
-    bench.store.put(1, 2, 3, 4)
-    bench.store.rows[3] = bench.store.rows[3]._replace(event_type="paused")
-    pause(bench, 0.5, Pauses(event_types=frozenset({"paused"})))
-    await bench.run(10)
-    assert bench.publisher.sent == [1, 2, 4]
-
-
-async def test_what_is_held_of_a_paused_key_is_not_sent() -> None:
-    bench = Bench(seconds=1.0, max_in_flight=1)
-    bench.store.put(1, 3, key="a")
-    bench.store.put(2, 4, key="b")
-    key = bench.store.rows[1].key
-    assert key is not None
-    pause(bench, 0.5, Pauses(keys=frozenset({key})))
-    await bench.run(10)
-    assert bench.publisher.sent == [1, 2, 4]
+@pytest.mark.parametrize(
+    "pauses",
+    [Pauses(event_types=frozenset({"paused"})), Pauses(keys=frozenset({Key("", "a")}))],
+    ids=["an event type", "a key"],
+)
+async def test_what_is_held_of_a_paused_type_or_key_is_not_sent(pauses: Pauses) -> None:
+    faked = FakedLoop(seconds=1.0, max_in_flight=1)
+    faked.store.put(1, 3, key="a")
+    faked.store.put(2, 4, key="b")
+    faked.store.rows[3] = faked.store.rows[3]._replace(event_type="paused")
+    pause(faked, 0.5, pauses)
+    await faked.run(10)
+    assert faked.publisher.sent == [1, 2, 4]
 
 
 def test_a_record_without_a_key_is_in_no_paused_key() -> None:

@@ -17,7 +17,7 @@ from postroom.relay.poison import (
 )
 from postroom.store.base import HeldRecord, Lease
 from postroom.store.key_order import KeyOrder
-from tests.unit.relay.records import claim, positions, record
+from tests.unit.relay.records import claim, many, positions, record
 
 # -- records that break the connection
 
@@ -174,10 +174,6 @@ def lease(
     return Lease(
         partition=partition, token=1, crash_count=crashes, suspect=suspect, suspect_crashes=begun
     )
-
-
-def many(count: int, partition: int = 1, first: int = 1) -> list[HeldRecord]:
-    return [record(number, partition=partition) for number in range(first, first + count)]
 
 
 @pytest.mark.requirement("E1")
@@ -347,15 +343,6 @@ def test_a_record_fails_after_max_crashes_deliveries_that_did_not_end(max_crashe
     worker.hold(record(1))
     assert begun == max_crashes
     assert worker.poison.kills(worker.choose()[1])
-
-
-def test_with_max_crashes_1_records_go_alone_in_the_process_from_the_start() -> None:
-    worker = Worker(lease(1), lease(2), max_crashes=1)
-    worker.hold(record(1, partition=1), record(2, partition=2))
-    [first] = worker.send()
-    assert worker.choose() == {}
-    worker.deliver([first])
-    assert list(worker.choose()) == [2]
 
 
 def test_crashes_are_those_of_the_suspect_and_of_no_other_record() -> None:

@@ -85,6 +85,9 @@ def test_of_many_refusals_the_first_are_logged_in_full_and_the_rest_are_counted(
     for number in range(1000):
         log.add(attempt(), number / 1000)
     assert len(lines(caplog, "was refused")) == FULL_LINES[Verdict.RETRY] == 10
+    log.add(attempt(event_type="order.paid"), 1.0)  # has lines of its own
+    log.add(attempt(error=KeyError("new")), 1.0)
+    assert len(lines(caplog, "was refused")) == FULL_LINES[Verdict.RETRY] + 2
     assert lines(caplog, "more records") == []
     log.end_minute(MINUTE)
     [line] = lines(caplog, "more records")
@@ -106,17 +109,6 @@ def test_no_failed_record_is_missing_in_the_count(caplog: pytest.LogCaptureFixtu
     assert "gave up on 250 more records in 1 s" in summary.getMessage()
     assert "postroom failures" in summary.getMessage()
     assert len(in_full) + vars(summary)["records"] == 350
-
-
-def test_each_event_type_and_kind_of_error_has_lines_of_its_own(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    log = RefusalLog()
-    for _ in range(100):
-        log.add(attempt(), 0.0)
-    log.add(attempt(event_type="order.paid"), 0.0)
-    log.add(attempt(error=KeyError("new")), 0.0)
-    assert len(lines(caplog, "was refused")) == FULL_LINES[Verdict.RETRY] + 2
 
 
 def test_the_lines_are_bounded_with_any_number_of_event_types(

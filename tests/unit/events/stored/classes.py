@@ -10,6 +10,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from postroom import DomainEvent, EventRegistry, UntypedEvent
+from tests.unit.events.builders import lists
 from tests.unit.events.stored.cases import MOMENT, Case, case, event_id, stamp
 from tests.unit.events.stored.types import Bag, Money, Node, Point
 
@@ -95,13 +96,6 @@ def nodes(depth: int) -> Node:
     return node
 
 
-def lists(depth: int) -> Any:
-    value: Any = "leaf"
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
 @dataclass(frozen=True, kw_only=True)
 class MovedBefore(DomainEvent, name="class.upcast"):
     address: str
@@ -154,7 +148,7 @@ CASES: list[Case] = [
         Computed(net=Decimal("10.0"), rate=Decimal(2), **stamp("field_that_init_computes")),
     ),
     case("pydantic_dataclass", Validated(amount=5, **stamp("pydantic_dataclass"))),
-    case("deep_event", Deep(node=nodes(40), rest=lists(60), **stamp("deep_event"))),
+    case("deep_event", Deep(node=nodes(40), rest=lists(60, "leaf"), **stamp("deep_event"))),
     case(
         "upcast_from_version_1",
         MovedBefore(address="Ring 1, Wien", **stamp("upcast_from_version_1")),

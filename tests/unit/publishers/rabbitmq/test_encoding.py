@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pamqp import header
 
 from postroom import UntypedEvent
+from postroom.events.codec import same
 from postroom.publishers.rabbitmq.amqp import frames
 from postroom.publishers.rabbitmq.amqp.errors import EncodeError
 from postroom.publishers.rabbitmq.message import SET_HERE, plain_message
@@ -71,17 +72,6 @@ def as_amqp(value: Any) -> Any:
             return value
 
 
-def alike(one: Any, other: Any) -> bool:
-    """Compare, types included: 1, 1.0 and True are three."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(alike(one[name], other[name]) for name in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(alike, one, other))
-    return bool(one == other)
-
-
 @given(sent=records, channel=channels)
 def test_what_is_encoded_is_what_others_decode(sent: ClaimedRecord, channel: int) -> None:
     data = b"".join(frames.message(channel, plain_message(sent), 128 * 1024))
@@ -98,7 +88,7 @@ def test_what_is_encoded_is_what_others_decode(sent: ClaimedRecord, channel: int
     own = {name: each for name, each in sent.headers.items() if name not in {"CC", "BCC"}}
     set_here = {name: getattr(sent, name) for name in SET_HERE}
     set_here["created_at"] = sent.created_at.isoformat()
-    assert alike(got.headers, as_amqp(own | set_here))
+    assert same(got.headers, as_amqp(own | set_here))
     assert b"".join(each.value for _, each in rest) == sent.payload_json.encode()
 
 

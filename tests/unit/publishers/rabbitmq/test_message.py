@@ -1,18 +1,17 @@
 """A record as a message: what a consumer finds in it."""
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from pamqp import frame
 
 from postroom import UntypedEvent
 from postroom.publishers.rabbitmq import message
 from postroom.publishers.rabbitmq.amqp import frames
 from postroom.record import ClaimedRecord
 from tests.support.claims import MOMENT, claimed
+from tests.unit.publishers.rabbitmq.decoding import read as decoded
 
 OCCURRED = datetime(2026, 1, 5, 11, 59, 58, 765432, tzinfo=UTC)
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -28,40 +27,18 @@ def record(**values: object) -> ClaimedRecord:
     return claimed(event, position=42, event_version=3, occurred_at=OCCURRED, **values)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Read:
-    """A message as a consumer gets it."""
-
-    body: bytes
-    message_id: str
-    type: str
-    content_type: str
-    correlation_id: str | None
-    timestamp: datetime
-    headers: dict[str, Any]
+def read(encoded: frames.Message) -> Any:
+    """Give the properties of a message as a consumer gets them, with its body."""
+    (_, header), *rest = decoded(b"".join(frames.message(1, encoded, 128 * 1024)))
+    header.properties.body = b"".join(each.value for _, each in rest)
+    return header.properties
 
 
-def read(encoded: frames.Message) -> Read:
-    """Have a codec that others wrote read a message."""
-    start, content, end, *rest = frames.message(1, encoded, 128 * 1024)
-    received: Any = frame.unmarshal(start + content + end)[2]
-    found = received.properties
-    return Read(
-        body=b"".join(rest[1::3]),
-        message_id=found.message_id,
-        type=found.message_type,
-        content_type=found.content_type,
-        correlation_id=found.correlation_id,
-        timestamp=found.timestamp,
-        headers=found.headers,
-    )
-
-
-def plain_message(made: ClaimedRecord) -> Read:
+def plain_message(made: ClaimedRecord) -> Any:
     return read(message.plain_message(made))
 
 
-def cloud_event(made: ClaimedRecord, source: str) -> Read:
+def cloud_event(made: ClaimedRecord, source: str) -> Any:
     return read(message.cloud_event(made, source=source))
 
 
@@ -70,7 +47,7 @@ def test_a_message_says_all_that_its_record_does() -> None:
     made = record(headers={"traceparent": TRACE, "user": {"id": 5}})
     message = plain_message(made)
     assert message.message_id == str(made.id)
-    assert (message.type, message.content_type) == ("order.placed", "application/json")
+    assert (message.message_type, message.content_type) == ("order.placed", "application/json")
     assert json.loads(message.body) == {"total": 99, "note": "für dich"}
     assert message.body == made.payload_json.encode()
     assert message.timestamp == OCCURRED.replace(microsecond=0)  # AMQP counts seconds

@@ -139,21 +139,16 @@ def test_a_route_has_the_choices_of_the_publisher_unless_it_has_its_own() -> Non
 )
 def test_what_a_route_cannot_be_is_a_configuration_error(wrong: dict[str, Any], text: str) -> None:
     Route(priority=1)  # equal to 1.0, and right
+    Route(priority=0, expiration=timedelta())
+    Route(priority=255, expiration=timedelta(milliseconds=2**32 - 1), app_id="")
     with pytest.raises(ConfigurationError, match=text):
         Route(**wrong)
     if wrong.keys() <= {"unroutable", "rejected"}:
         with pytest.raises(ConfigurationError, match=text):
             RabbitMQPublisher("amqp://h", exchange="own", **wrong)
-
-
-def test_a_publisher_has_to_choose() -> None:
-    with pytest.raises(ConfigurationError, match="unroutable is None"):
-        RabbitMQPublisher("amqp://h", exchange="own", unroutable=None)  # type: ignore[arg-type]
-
-
-def test_the_bounds_of_priority_and_expiration_are_allowed() -> None:
-    for priority, expiration in ((0, timedelta()), (255, timedelta(milliseconds=2**32 - 1))):
-        Route(priority=priority, expiration=expiration, app_id="")
+        nothing: Any = dict.fromkeys(wrong)
+        with pytest.raises(ConfigurationError, match="is None"):
+            RabbitMQPublisher("amqp://h", exchange="own", **nothing)
 
 
 @pytest.mark.requirement("E8")

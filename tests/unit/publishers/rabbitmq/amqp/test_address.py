@@ -79,9 +79,12 @@ def test_what_is_no_url_or_list_of_urls_is_refused(urls: Any) -> None:
     assert SECRET not in str(caught.value)
 
 
-def test_user_and_password_are_unquoted() -> None:
-    address = read("amqp://a%40b:p%2F%3A%40%23w@h/")
-    assert (address.user, address.password) == ("a@b", "p/:@#w")
+@pytest.mark.parametrize(
+    ("login", "user", "password"), [("a%40b:p%2F%3A%40%23w", "a@b", "p/:@#w"), ("ann:", "ann", "")]
+)
+def test_user_and_password_are_unquoted(login: str, user: str, password: str) -> None:
+    address = read(f"amqp://{login}@h/")
+    assert (address.user, address.password) == (user, password)
 
 
 def test_an_address_of_ipv6_loses_its_brackets_and_shows_them() -> None:
@@ -169,7 +172,3 @@ def test_a_password_whose_marks_are_not_quoted_is_never_shown(digits: str, mark:
     with pytest.raises(AddressError) as caught:
         read(url)
     assert SECRET not in str(caught.value)
-
-
-def test_an_empty_password_is_one() -> None:
-    assert read("amqp://ann:@h").password == ""

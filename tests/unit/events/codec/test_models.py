@@ -7,7 +7,8 @@ from uuid import UUID, uuid4
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, RootModel, SecretStr, computed_field
 
-from postroom.events.codec import Unfit, codec_for, same
+from postroom.events.codec import Unfit, codec_for
+from tests.unit.events.builders import comes_back
 
 
 class Pet(BaseModel):
@@ -50,11 +51,6 @@ Numbers = RootModel[list[int]]
 NUL = "contains a NUL character, which PostgreSQL cannot hold"
 CHANGED = "does not come back as it went in"
 UNREAD = "cannot be read by pydantic: Input should be a valid"
-
-
-def comes_back(value: Any, **options: Any) -> bool:
-    codec = codec_for(type(value), **options)
-    return same(codec.decode(codec.encode(value)), value)
 
 
 @pytest.mark.requirement("A7")

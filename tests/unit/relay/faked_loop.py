@@ -15,7 +15,7 @@ MAX_IN_FLIGHT, BATCH_SIZE = 4, 10
 CAPACITY = MAX_IN_FLIGHT + 2 * BATCH_SIZE
 
 
-class Bench:
+class FakedLoop:
     """A loop among fakes, wired as `OutboxRelay` wires it. The publisher delivers everything."""
 
     def __init__(

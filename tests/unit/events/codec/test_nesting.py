@@ -23,6 +23,7 @@ from postroom import (
 )
 from postroom.events.codec import same
 from postroom.integrations.pydantic import PydanticEvent
+from tests.unit.events.builders import lists
 
 LEVELS = 64
 
@@ -62,13 +63,6 @@ outbox = Outbox(
     events=EventRegistry(),
     headers=lambda: headers,
 )
-
-
-def lists(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = [value]
-    return value
 
 
 def nested(make: Callable[[Any], Any], levels: int) -> Any:

@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
-from postroom.events.codec import Unfit, codec_for, json_name, same
+from postroom.events.codec import Unfit, codec_for, json_name
+from tests.unit.events.builders import comes_back
 
 T = TypeVar("T")
 
@@ -89,11 +90,6 @@ class Twins:
     accountId: int  # noqa: N815
 
 
-def comes_back(value: Any, **options: Any) -> bool:
-    codec = codec_for(type(value), **options)
-    return same(codec.decode(codec.encode(value)), value)
-
-
 @pytest.mark.requirement("A7")
 def test_a_changed_count_and_a_plain_subclass_come_back_as_they_are() -> None:
     assert comes_back(Counter(1))  # its count is 2, and not 3 when it comes back
@@ -160,6 +156,7 @@ def test_a_field_without_a_value_is_refused() -> None:
     with pytest.raises(Unfit) as refused:
         codec_for(Slotted).encode(slotted)
     assert (refused.value.where, refused.value.problem) == ("first_name", "has no value")
+    assert refused.value.remedy == "Set it when the object is made."
 
 
 @pytest.mark.parametrize(
