@@ -139,6 +139,14 @@ def database(request: pytest.FixtureRequest) -> AsyncEngine:
     return engine
 
 
+@pytest.fixture(params=["postgresql", "sqlite"])
+def sync_database(request: pytest.FixtureRequest) -> Engine:
+    """Each database, through a driver that is not async."""
+    name = "sync_engine" if request.param == "postgresql" else "sqlite_engine"
+    engine: Engine = request.getfixturevalue(name)
+    return engine
+
+
 @pytest.fixture
 def postroom(tmp_path: Path) -> Iterator[Commands]:
     """Start the command `postroom`; no process of it writes a password."""

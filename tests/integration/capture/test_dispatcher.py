@@ -319,23 +319,9 @@ def test_the_same_event_saved_again_is_refused_by_the_database(session: Session)
 
 @bounded
 @given(st.lists(st.datetimes(timezones=st.timezones(), min_value=datetime(1900, 1, 1)), max_size=5))  # noqa: DTZ001  hypothesis adds the zone
-def test_the_moment_is_the_same_in_any_zone_on_postgresql(
-    sync_engine: Engine, moments: list[datetime]
-) -> None:
-    _same_moments(sync_engine, moments)
-
-
-@bounded
-@given(st.lists(st.datetimes(timezones=st.timezones(), min_value=datetime(1900, 1, 1)), max_size=5))  # noqa: DTZ001
-def test_the_moment_is_the_same_in_any_zone_on_sqlite(
-    sqlite_engine: Engine, moments: list[datetime]
-) -> None:
-    _same_moments(sqlite_engine, moments)
-
-
-def _same_moments(engine: Engine, moments: list[datetime]) -> None:
+def test_the_moment_is_the_same_in_any_zone(sync_database: Engine, moments: list[datetime]) -> None:
     moments = [moment for moment in moments if moment.year < 9999]
-    with Session(engine) as session:
+    with Session(sync_database) as session:
         outbox.dispatcher(session).dispatch_sync(
             [UntypedEvent(event_type="x", payload={}, occurred_at=moment) for moment in moments]
         )

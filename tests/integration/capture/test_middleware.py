@@ -144,12 +144,8 @@ async def test_a_rollback_after_the_flush_leaves_nothing(engine: AsyncEngine) ->
 
 
 @pytest.mark.requirement("C4", "E4")
-@pytest.mark.parametrize("database", ["sync_engine", "sqlite_engine"])
-async def test_a_sync_session_can_be_flushed_into(
-    request: pytest.FixtureRequest, database: str
-) -> None:
-    engine: Engine = request.getfixturevalue(database)
-    with Session(engine) as session:
+async def test_a_sync_session_can_be_flushed_into(sync_database: Engine) -> None:
+    with Session(sync_database) as session:
         bus = EventBus()
         bus.emit(opened("Ann"))
         assert outbox.middleware().flush_sync(session, bus) == 1

@@ -1,8 +1,7 @@
 """Traces of captures: a span for each event, and its context in the record's headers."""
 
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
 from weakref import ref
 
 import pytest
@@ -32,14 +31,16 @@ def traces() -> Traces:
 
 
 @pytest.fixture
-async def outbox(database: AsyncEngine, traces: Traces) -> AsyncIterator[Outbox]:
-    """An outbox of the test's own, instrumented, with its tables."""
-    outbox = Outbox(MetaData(), table="traced")
+async def outbox(
+    request: pytest.FixtureRequest, sqlite_file: AsyncEngine, traces: Traces
+) -> Outbox:
+    """An outbox of the test's own, instrumented, with its tables; a parameter is its headers."""
+    headers = getattr(request, "param", {})
+    outbox = Outbox(MetaData(), table="traced", headers=lambda: headers)
     traces.telemetry().instrument(outbox)
-    async with database.begin() as connection:
+    async with sqlite_file.begin() as connection:
         await connection.run_sync(outbox.create_tables)
-    yield outbox
-    await drop_tables(database, outbox.metadata)
+    return outbox
 
 
 def renamed(name: str = "b") -> AccountRenamed:
@@ -82,12 +83,12 @@ async def saved(outbox: Outbox, engine: AsyncEngine) -> None:
 async def test_each_way_of_capture_stores_the_context_of_a_span_in_the_request_s_trace(
     capture: Callable[[Outbox, AsyncEngine], Awaitable[None]],
     outbox: Outbox,
-    database: AsyncEngine,
+    sqlite_file: AsyncEngine,
     traces: Traces,
 ) -> None:
     with traces.tracer.start_as_current_span("POST /accounts"):
-        await capture(outbox, database)
-    [record] = await records(outbox, database)
+        await capture(outbox, sqlite_file)
+    [record] = await records(outbox, sqlite_file)
     span = traces.one("create")
     assert traces.path(span) == ["POST /accounts", "create AccountRenamed"]
     assert record.headers == {"traceparent": traceparent(span)}
@@ -124,7 +125,7 @@ async def test_save_stores_the_context_over_every_kind_of_connection(
 
 
 async def test_baggage_and_trace_state_are_stored_too(
-    outbox: Outbox, database: AsyncEngine, traces: Traces
+    outbox: Outbox, sqlite_file: AsyncEngine, traces: Traces
 ) -> None:
     state = trace.TraceState([("vendor", "x1")])
     flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
@@ -132,70 +133,67 @@ async def test_baggage_and_trace_state_are_stored_too(
     context = trace.set_span_in_context(trace.NonRecordingSpan(remote))
     token = attach(baggage.set_baggage("tenant", "blue & co", context))
     try:
-        await dispatched(outbox, database)
+        await dispatched(outbox, sqlite_file)
     finally:
         detach(token)
-    [record] = await records(outbox, database)
+    [record] = await records(outbox, sqlite_file)
     assert record.headers["tracestate"] == "vendor=x1"
     assert record.headers["baggage"] == "tenant=blue+%26+co"
     assert context_of(traces.one("create")).trace_id == 1
 
 
 async def test_a_capture_outside_of_any_trace_begins_one(
-    outbox: Outbox, database: AsyncEngine, traces: Traces
+    outbox: Outbox, sqlite_file: AsyncEngine, traces: Traces
 ) -> None:
-    await dispatched(outbox, database)
-    [record] = await records(outbox, database)
+    await dispatched(outbox, sqlite_file)
+    [record] = await records(outbox, sqlite_file)
     assert traces.one("create").parent is None
     assert record.headers["traceparent"] == traceparent(traces.one("create"))
 
 
 @pytest.mark.parametrize("traces", [Traces(ALWAYS_OFF)], ids=["off"])
 async def test_a_trace_that_is_not_recorded_costs_no_span_and_is_stored(
-    database: AsyncEngine, outbox: Outbox, traces: Traces
+    sqlite_file: AsyncEngine, outbox: Outbox, traces: Traces
 ) -> None:
     with traces.tracer.start_as_current_span("request") as request:
-        await dispatched(outbox, database)
-    [record] = await records(outbox, database)
+        await dispatched(outbox, sqlite_file)
+    [record] = await records(outbox, sqlite_file)
     assert traces.spans == []
     trace_id = request.get_span_context().trace_id
     assert record.headers["traceparent"].startswith(f"00-{trace_id:032x}-")
     assert sampled_out(record.headers)
 
 
-@pytest.mark.parametrize("own", [{"traceparent": OWN}, {"traceparent": OWN, "user": {"id": 5}}])
+@pytest.mark.parametrize("outbox", [{"traceparent": OWN, "user": {"id": 5}}], indirect=True)
 async def test_a_context_of_the_application_s_own_stays_as_it_is(
-    own: dict[str, Any], sqlite_file: AsyncEngine, traces: Traces
+    outbox: Outbox, sqlite_file: AsyncEngine, traces: Traces
 ) -> None:
-    outbox = Outbox(MetaData(), table="traced", headers=lambda: own)
-    traces.telemetry().instrument(outbox)
-    async with sqlite_file.begin() as connection:
-        await connection.run_sync(outbox.create_tables)
     with traces.tracer.start_as_current_span("request"):
         await dispatched(outbox, sqlite_file)
     [record] = await records(outbox, sqlite_file)
-    assert record.headers == own
+    assert record.headers == {"traceparent": OWN, "user": {"id": 5}}
     assert traces.names == ["request"]
 
 
-@pytest.mark.parametrize("value", [5, None, ["x"], "", "rubbish", "00-" + "0" * 32 + "-1-01"])
-async def test_a_header_that_is_no_context_is_replaced_or_stays_and_breaks_nothing(
-    value: Any, sqlite_file: AsyncEngine, traces: Traces
+NO_CONTEXTS = [5, None, ["x"], "", "rubbish", "00-" + "0" * 32 + "-1-01"]
+
+
+@pytest.mark.parametrize(
+    "outbox", [{"traceparent": each, "a": 1} for each in NO_CONTEXTS], indirect=True
+)
+async def test_a_header_that_is_no_context_is_replaced_and_breaks_nothing(
+    outbox: Outbox, sqlite_file: AsyncEngine, traces: Traces
 ) -> None:
-    outbox = Outbox(MetaData(), table="traced", headers=lambda: {"traceparent": value, "a": 1})
-    traces.telemetry().instrument(outbox)
-    async with sqlite_file.begin() as connection:
-        await connection.run_sync(outbox.create_tables)
     await dispatched(outbox, sqlite_file)
     [record] = await records(outbox, sqlite_file)
     assert record.headers == {"traceparent": traceparent(traces.one("create")), "a": 1}
 
 
 async def test_instrumenting_an_outbox_twice_makes_one_span(
-    outbox: Outbox, database: AsyncEngine, traces: Traces
+    outbox: Outbox, sqlite_file: AsyncEngine, traces: Traces
 ) -> None:
     traces.telemetry().instrument(outbox)
-    await dispatched(outbox, database)
+    await dispatched(outbox, sqlite_file)
     assert len(traces.spans) == 1
     assert len(outbox.settings.callbacks) == 1
 

@@ -17,12 +17,7 @@ class OnceRecord(OutboxRecord):
     pass
 
 
-class OtherRecord(OutboxRecord):
-    pass
-
-
 outbox = Outbox(MetaData(), record=OnceRecord)
-other = Outbox(outbox.metadata, record=OtherRecord, table="other")
 
 
 def happened(**values: Any) -> UntypedEvent:
@@ -114,14 +109,6 @@ def test_what_was_rolled_back_can_be_dispatched_again(
     dispatch(session, event)
     session.rollback()
     dispatch(session, event)
-    session.commit()
-    assert count(session) == 1
-
-
-def test_two_outboxes_take_the_same_event(session: Session) -> None:
-    event = happened()
-    dispatch(session, event)
-    other.dispatcher(session).dispatch_sync([event])
     session.commit()
     assert count(session) == 1
 

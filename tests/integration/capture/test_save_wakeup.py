@@ -42,13 +42,6 @@ def calls() -> Iterator[list[Set[int]]]:
     unsubscribe()
 
 
-@pytest.fixture(params=["sync_engine", "sqlite_engine"])
-def sync_database(request: pytest.FixtureRequest) -> Engine:
-    """PostgreSQL and SQLite."""
-    engine: Engine = request.getfixturevalue(request.param)
-    return engine
-
-
 def test_a_commit_calls_once_with_the_partitions(
     sync_database: Engine, calls: list[Set[int]]
 ) -> None:

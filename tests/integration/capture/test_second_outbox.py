@@ -120,15 +120,6 @@ def test_one_event_can_go_into_both(database: Engine) -> None:
         assert session.get_one(AuditRecord, both.event_id).id == both.event_id
 
 
-def test_a_rollback_empties_both(database: Engine) -> None:
-    with Session(database) as session:
-        for one in (first, second):
-            one.dispatcher(session).dispatch_sync([event(aggregate_id=1)])
-        session.flush()
-        session.rollback()
-        assert names(session, OutboxRecord) == names(session, AuditRecord) == []
-
-
 @pytest.mark.requirement("E4")
 async def test_an_async_session_reaches_the_second_too(
     database: Engine, engine: AsyncEngine
@@ -208,19 +199,6 @@ def test_two_outboxes_cannot_capture_one_class_of_sessions() -> None:
     for sessions in (Base, Derived, sessionmaker(class_=Derived)):
         with pytest.raises(ConfigurationError, match=r"another outbox"):
             third.capture(sessions)
-
-
-def test_one_outbox_captures_a_maker_as_often_as_it_likes(database: Engine) -> None:
-    class Own(Session):
-        pass
-
-    sessions = sessionmaker(database, class_=Own)
-    for each in (sessions, sessions, Own, sessions):
-        first.capture(each)
-    with sessions() as session:
-        session.add(Account.open("Ann"))
-        session.commit()
-        assert names(session, OutboxRecord) == ["AccountOpened"]
 
 
 def test_a_class_that_is_captured_after_a_subclass_settles_once(database: Engine) -> None:

@@ -17,14 +17,7 @@ pytestmark = pytest.mark.no_cover  # others cover the same, for less time
 HELD = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
 
 
-@pytest.fixture(params=["sync_engine", "sqlite_engine"])
-def database(request: pytest.FixtureRequest) -> Engine:
-    """PostgreSQL and SQLite."""
-    engine: Engine = request.getfixturevalue(request.param)
-    return engine
-
-
-def test_a_position_that_is_given_by_hand_is_kept(database: Engine) -> None:
+def test_a_position_that_is_given_by_hand_is_kept(sync_database: Engine) -> None:
     """As a restore or a copy does."""
     records = outbox.tables.records
     row = {
@@ -34,7 +27,7 @@ def test_a_position_that_is_given_by_hand_is_kept(database: Engine) -> None:
         "partition": 0,
         "occurred_at": datetime.now(UTC),
     }
-    with database.begin() as connection:
+    with sync_database.begin() as connection:
         connection.execute(insert(records).values(position=4711, **row))
         found = connection.scalars(select(records.c.position).where(records.c.position > 4710))
         assert found.all() == [4711]
@@ -42,8 +35,8 @@ def test_a_position_that_is_given_by_hand_is_kept(database: Engine) -> None:
         assert connection.scalar(select(records.c.position).where(records.c.position > typed))
 
 
-def test_a_saved_record_knows_its_position(database: Engine) -> None:
-    with Session(database) as session:
+def test_a_saved_record_knows_its_position(sync_database: Engine) -> None:
+    with Session(sync_database) as session:
         record = OutboxRecord(event_type="x", payload={}, aggregate_id="1")
         session.add(record)
         session.flush()
