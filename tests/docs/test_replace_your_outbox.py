@@ -9,7 +9,7 @@ from tests.support.program import run_program
 
 pytestmark = pytest.mark.extended
 PAGE = ROOT / "docs/how-to/replace-your-outbox.md"
-PROGRAM = ROOT / "tests/support/old_outboxes.py"
+PROGRAM = ROOT / "tests/docs/old_outboxes.py"
 
 
 def test_rows_of_old_outboxes_are_moved_once_and_in_order(

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager, contextmanager
 
 from yarl import URL
 
+from tests.examples.migrated import migrated_template
+from tests.examples.server import Server, serve
 from tests.support.command import Commands
 from tests.support.listening import HOST
-from tests.support.migrated import migrated_template
 from tests.support.proxy import Proxy, proxy_to
-from tests.support.server import Server, serve
 
 NO_BROKER = "amqp://app:hunter2@127.0.0.1:1/"
 """Where no server listens. The API of messaging does not connect to it, that of family retries."""

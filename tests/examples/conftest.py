@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.examples.demo import Demo, as_make_does, running_demo
 from tests.support.command import Commands, commands_in
-from tests.support.demo import Demo, as_make_does, running_demo
 
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-")
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from demo.broker import socket_path
-from tests.support.demo import Demo, State, forked, is_running, running_demo
+from tests.examples.demo import Demo, State, forked, is_running, running_demo
 from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.extended

@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.async_api import Locator, Page, expect
 
+from tests.examples.demo import Demo
 from tests.support.browser import Visitor, assert_accessible
-from tests.support.demo import Demo
 
 pytestmark = pytest.mark.extended
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.examples.applications import own_database, start
+from tests.examples.page import files_of_page
 from tests.support.command import Commands
-from tests.support.page import files_of_page
 from tests.support.waiting import FULL
 
 pytestmark = pytest.mark.extended

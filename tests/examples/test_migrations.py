@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, inspect
 
-from tests.support.migrated import alembic, empty_database
+from tests.examples.migrated import alembic, empty_database
 
 pytestmark = pytest.mark.extended
 

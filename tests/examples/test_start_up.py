@@ -3,8 +3,8 @@
 import pytest
 
 from tests.examples.applications import NO_BROKER
+from tests.examples.migrated import empty_database
 from tests.support.command import Commands
-from tests.support.migrated import empty_database
 
 pytestmark = pytest.mark.extended
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.examples.accounts.database import Database
-from tests.support.migrated import Template, migrated_template
+from tests.examples.migrated import Template, migrated_template
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.support.beside import Beside
+from tests.examples.other_connection import OtherConnection
 
 WAIT = """
     CREATE OR REPLACE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql
@@ -16,7 +16,7 @@ WAITING = """
 """
 
 
-class Database(Beside):
+class Database(OtherConnection):
     """The application's, seen from beside it."""
 
     def accounts(self, table: str = "accounts") -> list[str]:

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from tests.examples.accounts.database import Database
+from tests.examples.server import Server, serve
 from tests.support.command import Commands
-from tests.support.server import Server, serve
 from tests.support.waiting import eventually
 
 FACTORY = "accounts.main:create_app"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.examples.family.database import Database
+from tests.examples.migrated import Template, migrated_template
+from tests.examples.server import Server, serve
 from tests.support.command import Commands
-from tests.support.migrated import Template, migrated_template
-from tests.support.server import Server, serve
 
 LOG_EVERYTHING = {
     "version": 1,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tests.support.beside import Beside
+from tests.examples.other_connection import OtherConnection
 
 COLUMNS = (
     *("event_type", "event_version", "aggregate_type", "aggregate_id", "payload", "status"),
@@ -32,7 +32,7 @@ class Record:
     error_message: str | None
 
 
-class Database(Beside):
+class Database(OtherConnection):
     """The application's."""
 
     def records(self) -> list[Record]:

@@ -8,9 +8,9 @@ import pytest
 from examples.messaging.tests.account import Account
 from tests.examples.applications import start
 from tests.examples.messaging.database import Database
+from tests.examples.migrated import Template, migrated_template
+from tests.examples.server import Server
 from tests.support.command import PYTHONPATH, Command, Commands, commands_in
-from tests.support.migrated import Template, migrated_template
-from tests.support.server import Server
 
 FACTORY = "messaging.main:create_app"
 RELAY = "messaging.worker:make_relay"

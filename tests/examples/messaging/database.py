@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from tests.support.beside import Beside
+from tests.examples.other_connection import OtherConnection
 
 HELD_UP = """
     SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -25,7 +25,7 @@ class Record:
     payload: dict[str, Any]
 
 
-class Database(Beside):
+class Database(OtherConnection):
     """The application's, seen from beside it."""
 
     def records(self, message_id: str) -> list[Record]:

@@ -11,12 +11,12 @@ from examples.messaging.tests.account import Account
 from tests.examples.applications import NO_BROKER, proxied
 from tests.examples.messaging.conftest import FACTORY, account_at, start_worker
 from tests.examples.messaging.database import Database
+from tests.examples.migrated import Template
+from tests.examples.server import Server, serve
 from tests.support.broker import Broker
 from tests.support.command import Command, Commands, commands_in
-from tests.support.migrated import Template
 from tests.support.proxy import How
 from tests.support.rabbitmq import temporary_vhost
-from tests.support.server import Server, serve
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.extended

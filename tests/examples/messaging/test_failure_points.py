@@ -8,9 +8,9 @@ from examples.messaging.tests.account import Account
 from tests.examples.applications import proxied
 from tests.examples.messaging.conftest import FACTORY, account_at, start_worker
 from tests.examples.messaging.database import Database
+from tests.examples.server import Server, serve
 from tests.support.command import Commands
 from tests.support.proxy import Fault, How
-from tests.support.server import Server, serve
 from tests.support.waiting import eventually
 
 NEITHER, BOTH = (0, 0), (1, 1)

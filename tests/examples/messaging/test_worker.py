@@ -4,9 +4,9 @@ import pytest
 
 from tests.examples.messaging.conftest import FACTORY, account_at, start_worker
 from tests.examples.messaging.database import Database
+from tests.examples.server import serve
 from tests.support.broker import Broker
 from tests.support.command import Commands
-from tests.support.server import serve
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.extended

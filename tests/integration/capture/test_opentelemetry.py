@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from postroom import Event, EventBus, Outbox, OutboxRecord, UntypedEvent
 from postroom.identity import uuid7
 from postroom.integrations.opentelemetry.context import sampled_out
-from tests.support.connections import KINDS, as_parameters
+from tests.integration.capture.connections import KINDS, as_parameters
 from tests.support.dropping import drop_tables
 from tests.support.shop import Account, AccountRenamed
 from tests.support.traces import Traces, context_of, id_of, traceparent

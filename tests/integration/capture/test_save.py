@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from postroom import Delayed, DomainEvent, Event, OutboxRelay, UntypedEvent
 from postroom.identity import uuid7
 from postroom.testing import RecordingPublisher
-from tests.support.connections import KINDS, Kind, as_parameters, async_core, core, orm
+from tests.integration.capture.connections import KINDS, Kind, as_parameters, async_core, core, orm
 from tests.support.rows import rows
 from tests.support.shop import AccountRenamed, outbox
 

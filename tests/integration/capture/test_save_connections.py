@@ -13,7 +13,7 @@ from sqlalchemy import Engine, MetaData, func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay, UntypedEvent
-from tests.support.connections import WITHOUT_ORM, as_parameters, plain
+from tests.integration.capture.connections import WITHOUT_ORM, as_parameters, plain
 from tests.support.rows import rows
 from tests.support.shop import outbox
 

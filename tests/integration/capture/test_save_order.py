@@ -11,8 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import UntypedEvent
 from postroom.capture.commit_order import STRIPES
-from tests.support.commit_order import relaxed, something, wait_until_blocked
-from tests.support.connections import (
+from tests.integration.capture.connections import (
     KINDS,
     WITHOUT_ORM,
     Kind,
@@ -20,6 +19,7 @@ from tests.support.connections import (
     async_core,
     raw_asyncpg,
 )
+from tests.support.commit_order import relaxed, something, wait_until_blocked
 from tests.support.rows import rows
 from tests.support.waiting import FULL, PATIENCE
 

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from postroom import CaptureError, UntypedEvent
-from tests.support.connections import WITHOUT_ORM, as_parameters, plain
+from tests.integration.capture.connections import WITHOUT_ORM, as_parameters, plain
 from tests.support.rows import rows
 from tests.support.shop import outbox
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from postroom import MemoryPublisher, OutboxRelay, UntypedEvent
 from postroom.record import PARTITIONS
-from tests.support.connections import plain, raw_asyncpg
+from tests.integration.capture.connections import plain, raw_asyncpg
 from tests.support.rows import rows
 from tests.support.shop import outbox
 from tests.support.waiting import eventually

@@ -5,7 +5,7 @@ import pytest
 from postroom.identity import uuid7
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
-from tests.support.noting import Diary
+from tests.support.note_handlers import Diary
 from tests.support.shop import AccountOpened
 
 

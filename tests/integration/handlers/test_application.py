@@ -28,7 +28,7 @@ from postroom import (
 )
 from postroom.integrations.dishka import EventHandlerProvider, OutboxProvider, check_handlers
 from postroom.integrations.fastapi import relay_lifespan
-from tests.support.noting import notes
+from tests.support.note_handlers import notes
 from tests.support.shop import Account, AccountOpened, Note, outbox
 from tests.support.waiting import eventually
 

@@ -13,14 +13,14 @@ from postroom.identity import uuid7
 from postroom.publishers.base import DELIVERED, Refused
 from postroom.record import ClaimedRecord
 from postroom.testing import FakeClock
-from tests.support.noting import (
+from tests.support.note_handlers import (
     Diary,
     MainAsyncSession,
     WriteNote,
+    container_of_handlers,
     notes,
-    noting_container,
-    noting_publisher,
     one,
+    publisher_of_handlers,
 )
 from tests.support.shop import AccountOpened, outbox
 from tests.support.waiting import PATIENCE, eventually
@@ -54,7 +54,7 @@ async def test_a_handler_that_timed_out_after_its_commit_is_run_again(
     database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
     options: dict[str, Any] = {"session": MainAsyncSession, "timeout": SOON}
-    publisher = await noting_publisher(database, diary, HangsOnce, **options)
+    publisher = await publisher_of_handlers(database, diary, HangsOnce, **options)
     outcome = await one(publisher, record)
     assert isinstance(outcome, Refused)
     assert "took longer than" in outcome.reason
@@ -78,7 +78,7 @@ class LosesTheInbox(WriteNote):
 async def test_that_a_handler_is_done_is_taken_back_however_long_it_takes(
     engine: AsyncEngine, diary: Diary, record: ClaimedRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
-    publisher = await noting_publisher(engine, diary, LosesTheInbox, session=MainAsyncSession)
+    publisher = await publisher_of_handlers(engine, diary, LosesTheInbox, session=MainAsyncSession)
     delivery = asyncio.create_task(one(publisher, record))
     try:
         await eventually(lambda: "cannot delete the receipt of LosesTheInbox" in caplog.text)
@@ -109,7 +109,7 @@ async def test_a_handler_that_succeeded_is_not_run_again_when_the_one_that_faile
         registry = EventRegistry()
         for handler in handlers:
             registry.handles(AccountOpened, name=handler.__name__)(handler)
-        container = noting_container(database, diary, *handlers)
+        container = container_of_handlers(database, diary, *handlers)
         publisher = HandlersPublisher(container, session=session, registry=registry)
         retry = RetrySchedule.seconds(60, forever=True)
         return OutboxRelay(outbox, database, publisher, clock=clock, retry=retry)

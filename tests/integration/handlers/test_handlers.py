@@ -16,14 +16,14 @@ from sqlalchemy.orm import Session
 from postroom.errors import OutageError, UndeliverableError
 from postroom.publishers.base import DELIVERED, Refused
 from postroom.record import ClaimedRecord
-from tests.support.noting import (
+from tests.support.note_handlers import (
     Diary,
     MainAsyncSession,
     WriteNote,
+    container_of_handlers,
     notes,
-    noting_container,
-    noting_publisher,
     one,
+    publisher_of_handlers,
 )
 from tests.support.program import run_program
 from tests.support.shop import Account, AccountOpened, Note, outbox
@@ -71,7 +71,7 @@ async def receipts(engine: AsyncEngine) -> set[tuple[str, str]]:
 async def test_each_handler_has_a_session_of_its_own(
     database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(database, diary, First, Second)
+    publisher = await publisher_of_handlers(database, diary, First, Second)
     assert await one(publisher, record) == DELIVERED
     assert await notes(database) == ["First a@b.com", "Second a@b.com"]
     first, second = diary.sessions
@@ -82,10 +82,10 @@ async def test_each_handler_has_a_session_of_its_own(
 async def test_a_handler_that_succeeded_is_not_run_again_for_its_siblings_sake(
     database: AsyncEngine, diary: Diary, record: ClaimedRecord, session: Any
 ) -> None:
-    publisher = await noting_publisher(database, diary, First, FailsOnce, session=session)
+    publisher = await publisher_of_handlers(database, diary, First, FailsOnce, session=session)
     assert await one(publisher, record) == Refused("FailsOnce: RuntimeError: not yet")
     # Another process has nothing but the database to go by.
-    publisher = await noting_publisher(database, diary, First, FailsOnce, session=session)
+    publisher = await publisher_of_handlers(database, diary, First, FailsOnce, session=session)
     assert await one(publisher, record) == DELIVERED
     assert sorted(diary.ran) == ["FailsOnce", "FailsOnce", "First"]
     assert await notes(database) == ["FailsOnce a@b.com", "First a@b.com"]
@@ -97,7 +97,7 @@ async def test_an_outage_waits_for_the_others_and_what_they_did_is_kept(
     database: AsyncEngine, diary: Diary, record: ClaimedRecord, session: Any
 ) -> None:
     handlers = (OutOnce, FailsOnce, First)
-    publisher = await noting_publisher(database, diary, *handlers, session=session)
+    publisher = await publisher_of_handlers(database, diary, *handlers, session=session)
     with pytest.raises(OutageError, match="OutOnce: no line"):
         await one(publisher, record)
     assert await notes(database) == ["First a@b.com"]
@@ -108,7 +108,7 @@ async def test_an_outage_waits_for_the_others_and_what_they_did_is_kept(
 async def test_a_record_fails_for_good_only_when_no_handler_may_still_succeed(
     database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(database, diary, GivesUp, FailsOnce)
+    publisher = await publisher_of_handlers(database, diary, GivesUp, FailsOnce)
     outcome = await one(publisher, record)
     assert isinstance(outcome, Refused)
     assert not outcome.permanent
@@ -126,7 +126,7 @@ class Blocked(WriteNote):
 async def test_what_is_done_when_a_delivery_is_cancelled_is_not_done_again(
     database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(database, diary, First, Blocked)
+    publisher = await publisher_of_handlers(database, diary, First, Blocked)
     delivery = asyncio.create_task(publisher.publish([record]))
     await eventually(lambda: receipts(database))
     assert not delivery.done()
@@ -144,7 +144,7 @@ async def test_a_handler_that_failed_after_its_commit_is_run_again(
         raise RuntimeError("the mail cannot be sent")
 
     diary.afterwards = fail
-    publisher = await noting_publisher(database, diary, WriteNote, session=MainAsyncSession)
+    publisher = await publisher_of_handlers(database, diary, WriteNote, session=MainAsyncSession)
     assert await one(publisher, record) == Refused(
         "WriteNote: RuntimeError: the mail cannot be sent"
     )
@@ -158,11 +158,11 @@ async def test_an_effect_happens_once_although_the_process_was_killed_after_the_
     database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
     url = database.url.render_as_string(hide_password=False)
-    killed = ["-m", "tests.support.killed_handler", url, str(record.id)]
+    killed = ["-m", "tests.integration.handlers.killed_handler", url, str(record.id)]
     done = run_program(killed, folder=REPOSITORY, environment=os.environ)
     assert done.code == -signal.SIGKILL, done.err
     assert await notes(database) == ["WriteNote a@b.com"]
-    publisher = await noting_publisher(database, diary, WriteNote, session=MainAsyncSession)
+    publisher = await publisher_of_handlers(database, diary, WriteNote, session=MainAsyncSession)
     assert await one(publisher, record) == DELIVERED
     assert await notes(database) == ["WriteNote a@b.com"]
 
@@ -179,7 +179,7 @@ class FailsInside(WriteNote):
 async def test_a_transaction_that_is_rolled_back_takes_its_receipt_along(
     database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(database, diary, FailsInside, session=MainAsyncSession)
+    publisher = await publisher_of_handlers(database, diary, FailsInside, session=MainAsyncSession)
     assert await one(publisher, record) == Refused("FailsInside: RuntimeError: inside")
     assert await notes(database) == []
     assert await receipts(database) == set()
@@ -202,7 +202,7 @@ class DoesNothing(WriteNote):
 async def test_a_handler_that_commits_nothing_is_noted_afterwards(
     database: AsyncEngine, diary: Diary, record: ClaimedRecord, handler: type[WriteNote]
 ) -> None:
-    publisher = await noting_publisher(database, diary, handler, session=MainAsyncSession)
+    publisher = await publisher_of_handlers(database, diary, handler, session=MainAsyncSession)
     assert await one(publisher, record) == DELIVERED
     assert await receipts(database) == {(str(record.id), handler.__name__)}
     assert await one(publisher, record) == DELIVERED
@@ -249,7 +249,7 @@ async def test_two_workers_at_the_same_record_have_one_effect(
 ) -> None:
     handler.barrier = asyncio.Barrier(2)
     publishers = [
-        await noting_publisher(database, Diary(), handler, session=MainAsyncSession)
+        await publisher_of_handlers(database, Diary(), handler, session=MainAsyncSession)
         for _ in range(2)
     ]
     outcomes = await asyncio.gather(*(one(publisher, record) for publisher in publishers))
@@ -276,7 +276,7 @@ class Twice(WriteNote):
 async def test_the_note_is_part_of_the_first_transaction_that_commits(
     database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(database, diary, Twice, session=MainAsyncSession)
+    publisher = await publisher_of_handlers(database, diary, Twice, session=MainAsyncSession)
     assert await one(publisher, record) == DELIVERED
     assert await notes(database) == ["one", "three", "two"]
     assert await receipts(database) == {(str(record.id), "Twice")}
@@ -295,7 +295,9 @@ class RetriesItself(WriteNote):
 async def test_a_handler_may_roll_back_and_try_again(
     database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(database, diary, RetriesItself, session=MainAsyncSession)
+    publisher = await publisher_of_handlers(
+        database, diary, RetriesItself, session=MainAsyncSession
+    )
     assert await one(publisher, record) == DELIVERED
     assert await notes(database) == ["RetriesItself a@b.com"]
     assert await receipts(database) == {(str(record.id), "RetriesItself")}
@@ -315,7 +317,7 @@ class Begins(WriteNote):
 async def test_a_session_that_is_used_while_the_handler_is_built_is_noted_in_too(
     database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(database, diary, Begins, session=MainAsyncSession)
+    publisher = await publisher_of_handlers(database, diary, Begins, session=MainAsyncSession)
     assert await one(publisher, record) == DELIVERED
     assert await notes(database) == ["begun"]
     assert await one(publisher, record) == DELIVERED
@@ -354,7 +356,7 @@ async def test_a_session_that_has_begun_already_is_noted_in_at_once(
         return OwnScope(AsyncSession(database))
 
     options = {"container": container, "session": AsyncSession}
-    publisher = await noting_publisher(database, diary, First, **options)
+    publisher = await publisher_of_handlers(database, diary, First, **options)
     assert await one(publisher, record) == DELIVERED
     assert await one(publisher, record) == DELIVERED  # as after a crash
     assert await notes(database) == ["saved"]
@@ -363,7 +365,7 @@ async def test_a_session_that_has_begun_already_is_noted_in_at_once(
 async def test_a_session_keeps_no_listeners(
     database: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(database, diary, First, session=MainAsyncSession)
+    publisher = await publisher_of_handlers(database, diary, First, session=MainAsyncSession)
     await one(publisher, record)
     [session] = diary.sessions
     for name in ("after_begin", "before_commit", "after_commit"):
@@ -385,9 +387,9 @@ async def test_a_session_that_is_not_async_takes_the_note_as_well(
 ) -> None:
     driver = "sqlite" if database.dialect.name == "sqlite" else "postgresql+psycopg"
     plain = create_engine(database.url.set(drivername=driver), poolclass=NullPool)
-    container = noting_container(database, diary, SavesPlainly, sync_engine=plain)
+    container = container_of_handlers(database, diary, SavesPlainly, sync_engine=plain)
     options = {"container": container, "session": Session}
-    publisher = await noting_publisher(database, diary, SavesPlainly, **options)
+    publisher = await publisher_of_handlers(database, diary, SavesPlainly, **options)
     assert await one(publisher, record) == DELIVERED
     assert await receipts(database) == {(str(record.id), "SavesPlainly")}
     assert await one(publisher, record) == DELIVERED
@@ -416,7 +418,7 @@ async def test_of_several_databases_the_note_goes_to_that_of_the_outbox(
     provider = Provider(scope=Scope.REQUEST)
     provider.provide_all(session, UsesTwoDatabases)
     options = {"container": make_async_container(provider), "session": Session}
-    publisher = await noting_publisher(engine, diary, UsesTwoDatabases, **options)
+    publisher = await publisher_of_handlers(engine, diary, UsesTwoDatabases, **options)
     assert await one(publisher, record) == DELIVERED
     assert await receipts(engine) == {(str(record.id), "UsesTwoDatabases")}
     assert await notes(engine) == ["plain"]
@@ -430,7 +432,7 @@ async def test_a_session_without_transactions_is_refused(
         careless = engine.execution_options(isolation_level="AUTOCOMMIT")
     else:
         careless = create_async_engine(engine.url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
-    publisher = await noting_publisher(careless, diary, First, session=MainAsyncSession)
+    publisher = await publisher_of_handlers(careless, diary, First, session=MainAsyncSession)
     outcome = await one(publisher, record)
     assert isinstance(outcome, Refused)
     assert "AUTOCOMMIT" in outcome.reason
@@ -440,7 +442,7 @@ async def test_a_session_without_transactions_is_refused(
 async def test_what_is_no_session_is_refused(
     engine: AsyncEngine, diary: Diary, record: ClaimedRecord
 ) -> None:
-    publisher = await noting_publisher(engine, diary, First, session=Diary)
+    publisher = await publisher_of_handlers(engine, diary, First, session=Diary)
     outcome = await one(publisher, record)
     assert isinstance(outcome, Refused)
     assert "session= stands for a Diary" in outcome.reason
@@ -459,7 +461,7 @@ async def test_the_only_handler_of_an_event_costs_no_query(
     def listen(*arguments: Any) -> None:
         statements.append(arguments[2])
 
-    publisher = await noting_publisher(engine, diary, *handlers)
+    publisher = await publisher_of_handlers(engine, diary, *handlers)
     event.listen(engine.sync_engine, "before_cursor_execute", listen)
     assert await one(publisher, record) == DELIVERED
     assert sum("outbox_inbox" in statement for statement in statements) == asked
@@ -471,7 +473,7 @@ async def test_a_receipt_that_cannot_be_written_does_not_undo_a_delivery(
     record: ClaimedRecord,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    publisher = await noting_publisher(engine, diary, First, Second)
+    publisher = await publisher_of_handlers(engine, diary, First, Second)
     async with engine.begin() as connection:
         await connection.execute(
             text("ALTER TABLE outbox_inbox ADD CONSTRAINT full_up CHECK (consumer = '') NOT VALID")

@@ -15,12 +15,12 @@ from postroom import EventRegistry, HandlersPublisher, OutboxRelay, RetrySchedul
 from postroom.identity import uuid7
 from postroom.publishers.base import Refused
 from tests.support.claims import claimed
-from tests.support.noting import (
+from tests.support.note_handlers import (
     Diary,
     MainAsyncSession,
     WriteNote,
-    noting_container,
-    noting_publisher,
+    container_of_handlers,
+    publisher_of_handlers,
 )
 from tests.support.rows import rows, save
 from tests.support.shop import AccountOpened, Note, outbox
@@ -95,7 +95,7 @@ async def test_a_locked_inbox_is_no_handlers_fault(
     diary, registry = Diary(), EventRegistry()
     for handler in handlers:
         registry.handles(AccountOpened, name=handler.__name__)(handler)
-    container = noting_container(engine, diary, *handlers, sync_engine=sync_engine)
+    container = container_of_handlers(engine, diary, *handlers, sync_engine=sync_engine)
     publisher = HandlersPublisher(container, session=session, timeout=LIMIT, registry=registry)
     relay = OutboxRelay(outbox, engine, publisher, retry=RetrySchedule.polls())
     await save(engine, opened())
@@ -129,7 +129,7 @@ async def test_a_handler_that_takes_too_long_after_its_note_is_refused(
     engine: AsyncEngine,
 ) -> None:
     options: dict[str, Any] = {"session": MainAsyncSession, "timeout": LIMIT / 10}
-    publisher = await noting_publisher(engine, Diary(), HangsInside, **options)
+    publisher = await publisher_of_handlers(engine, Diary(), HangsInside, **options)
     async with asyncio.timeout(PATIENCE):
         [outcome] = await publisher.publish([claimed(opened())])
     assert outcome == Refused("HangsInside: TimeoutError: took longer than 0:00:00.100000")

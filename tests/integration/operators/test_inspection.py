@@ -17,8 +17,8 @@ from postroom.inspection import (
     RecordState,
 )
 from postroom.inspection.reading import Reader
-from tests.support.never_vacuumed import tables_never_vacuumed
 from tests.support.scans import rows_scanned
+from tests.support.without_autovacuum import tables_without_autovacuum
 
 ROUNDS = 7
 """After five executions, PostgreSQL may keep a statement's plan."""
@@ -35,7 +35,7 @@ outbox = Outbox(MetaData(), table="inspected", record=InspectedRecord, redact=("
 @pytest.fixture
 async def engine(doctor_database: URL) -> AsyncIterator[AsyncEngine]:
     """Tables in which nothing is analyzed."""
-    async with tables_never_vacuumed(outbox, doctor_database) as engine:
+    async with tables_without_autovacuum(outbox, doctor_database) as engine:
         yield engine
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import OutboxRecord
-from tests.support import payments_app
+from tests.integration.operators import payments_app
 from tests.support.broker import Broker
 from tests.support.command import ROOT, Command, Commands
 from tests.support.in_process import Ended, InProcess
@@ -23,7 +23,7 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.requirement("E6"), pytest.mark.requirement("E16")]
 
-RELAY = "tests.support.payments_app:relay"
+RELAY = "tests.integration.operators.payments_app:relay"
 HEALTHY, UNHEALTHY = 0, 1
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import make_url, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom.cli.app import app
-from tests.support import secrets_app
+from tests.integration.operators import secrets_app
 from tests.support.command import ROOT, Commands, commands_in
 from tests.support.in_process import InProcess
 from tests.support.listening import HOST
@@ -25,7 +25,7 @@ from tests.support.waiting import FULL, eventually
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.requirement("E10")]
 
-RELAY = "tests.support.secrets_app:relay"
+RELAY = "tests.integration.operators.secrets_app:relay"
 HIDDEN = (*secrets_app.HIDDEN, SECRET, quote(SECRET, safe=""), "guest:guest")
 WORDS = {
     "worker": [RELAY, "--once", "--log-level", "DEBUG"],

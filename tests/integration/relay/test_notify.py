@@ -336,7 +336,7 @@ async def test_a_process_that_forks_notifies_from_both_halves(
         (tmp_path / "errors").open("w+b") as errors,
     ):
         program = Program(
-            ["-m", "tests.support.forking_app", address, TABLE],
+            ["-m", "tests.integration.relay.forking_app", address, TABLE],
             folder=ROOT,
             environment=os.environ,
             stdin=stdin,

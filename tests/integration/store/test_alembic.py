@@ -10,7 +10,7 @@ from sqlalchemy.schema import DropSchema
 
 from postroom.errors import SchemaError
 from tests.integration.alembic_app.app import App
-from tests.support.private_schema import private_schema
+from tests.integration.store.private_schema import private_schema
 
 CONVENTION = {
     "ix": "ix_%(column_0_label)s",

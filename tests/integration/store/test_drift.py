@@ -14,7 +14,7 @@ from sqlalchemy.pool import NullPool
 from postroom.errors import SchemaError
 from postroom.tables.check import schema_drift, upgrade_schema
 from postroom.tables.tables import define_tables
-from tests.support.private_schema import private_schema
+from tests.integration.store.private_schema import private_schema
 
 pytestmark = [
     pytest.mark.requirement("E11"),

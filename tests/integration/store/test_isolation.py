@@ -36,7 +36,7 @@ from postroom.database.database import LEASE, Database, own_engine
 from postroom.database.errors import CONFLICTS
 from postroom.operations import Operations
 from postroom.testing import RecordingPublisher
-from tests.support.noting import Diary, MainAsyncSession, WriteNote, noting_container
+from tests.support.note_handlers import Diary, MainAsyncSession, WriteNote, container_of_handlers
 from tests.support.pgbouncer import pgbouncer_to
 from tests.support.postgres import temporary_database
 from tests.support.rows import all_delivered, save, until
@@ -209,7 +209,7 @@ def handlers(engine: AsyncEngine, diary: Diary) -> HandlersPublisher:
     registry = EventRegistry()
     for handler in (First, Second):
         registry.handles(AccountOpened, name=handler.__name__)(handler)
-    container = noting_container(engine, diary, First, Second)
+    container = container_of_handlers(engine, diary, First, Second)
     return HandlersPublisher(container, registry=registry, session=MainAsyncSession)
 
 

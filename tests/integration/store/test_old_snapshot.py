@@ -21,9 +21,9 @@ from postroom import (
     Outcome,
     UntypedEvent,
 )
-from tests.support.bulk import KEYS, Bulk
-from tests.support.never_vacuumed import never_vacuumed
+from tests.integration.store.bulk import KEYS, Bulk
 from tests.support.waiting import eventually
+from tests.support.without_autovacuum import database_without_autovacuum
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
 
@@ -76,7 +76,7 @@ class Counter:
 
 @pytest.fixture
 async def engine() -> AsyncIterator[AsyncEngine]:
-    async with never_vacuumed(outbox) as engine:
+    async with database_without_autovacuum(outbox) as engine:
         yield engine
 
 

@@ -14,10 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay, RetrySchedule
 from postroom.testing import RecordingPublisher
-from tests.support.bulk import KEYS, Bulk
-from tests.support.never_vacuumed import never_vacuumed
+from tests.integration.store.bulk import KEYS, Bulk
 from tests.support.scans import rows_scanned
 from tests.support.waiting import eventually
+from tests.support.without_autovacuum import database_without_autovacuum
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
 
@@ -39,7 +39,7 @@ outbox = Outbox(MetaData(), table="planned", record=PlannedRecord)
 
 @pytest.fixture
 async def engine() -> AsyncIterator[AsyncEngine]:
-    async with never_vacuumed(outbox) as engine:
+    async with database_without_autovacuum(outbox) as engine:
         yield engine
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, registry
 
 from postroom import ConfigurationError, Outbox, OutboxRecord, UntypedEvent, map_outbox_table
-from tests.support.private_schema import private_schema
+from tests.integration.store.private_schema import private_schema
 from tests.support.program import run_program
 from tests.support.shop import outbox
 from tests.support.story import story

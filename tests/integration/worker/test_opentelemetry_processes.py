@@ -12,7 +12,7 @@ from tests.support.command import ROOT, Command, Commands
 
 pytestmark = pytest.mark.requirement("E8")
 
-APP = "tests.support.traced_app"
+APP = "tests.integration.worker.traced_app"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from postroom.integrations.metrics.outbox_metrics import (
 from postroom.integrations.metrics.relay_metrics import MAX_TYPES, EventTypes
 from postroom.integrations.prometheus import OutboxCollector
 from postroom.testing import FakeClock, RecordingPublisher
-from tests.support.prometheus import promtool
+from tests.integration.worker.prometheus import promtool
 from tests.support.rows import save
 from tests.support.shop import outbox
 from tests.support.waiting import PATIENCE, eventually

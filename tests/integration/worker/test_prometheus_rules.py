@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from postroom.integrations.metrics.names import METRICS
+from tests.integration.worker.prometheus import ALERTS, DASHBOARD, PANELS, promtool
 from tests.support.command import ROOT
-from tests.support.prometheus import ALERTS, DASHBOARD, PANELS, promtool
 
 RULES: list[dict[str, Any]] = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
 SITE = "https://postroom.github.io/postroom/"

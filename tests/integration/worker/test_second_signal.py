@@ -68,7 +68,7 @@ async def test_it_ends_although_the_network_swallows_everything(
     broker.queue(broker.name("inbox"), "#", exchange=exchange)
     worker = postroom(
         "worker",
-        "tests.support.gated_app:to_rabbitmq",
+        "tests.integration.worker.gated_app:to_rabbitmq",
         PYTHONPATH=str(ROOT),
         SHOP_DATABASE=through(network.database, postgres_url),
         SHOP_BROKER=through(network.broker, rabbitmq_url, heartbeat="0"),
@@ -96,7 +96,7 @@ async def test_it_ends_although_the_publisher_never_closes(
     await save(engine, letter())
     worker = postroom(
         "worker",
-        "tests.support.gated_app:relay",
+        "tests.integration.worker.gated_app:relay",
         PYTHONPATH=str(ROOT),
         SHOP_DATABASE=postgres_url,
         SHOP_GATE="unclosable",

@@ -21,7 +21,7 @@ from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
 
-GATED = "tests.support.gated_app"
+GATED = "tests.integration.worker.gated_app"
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from postroom import (
 from postroom.events.codec import same
 from postroom.events.delayed import undelayed
 from postroom.events.description import describe
-from tests.support.jsonb import as_jsonb
+from tests.unit.events.jsonb import as_jsonb
 
 Make = Callable[[], Event]
 

@@ -7,7 +7,7 @@ import pytest
 from postroom import UntypedEvent, deserialize_event
 from postroom.events.codec import same
 from postroom.events.payload import encode_event
-from tests.support.jsonb import as_jsonb
+from tests.unit.events.jsonb import as_jsonb
 from tests.unit.events.stored.cases import Case
 from tests.unit.events.stored.rows import CASES, stored_rows
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from typing_extensions import TypeAliasType
 
 from postroom.events.codec import Unfit, codec_for, same
-from tests.support.jsonb import as_jsonb
+from tests.unit.events.jsonb import as_jsonb
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
 

@@ -1,4 +1,4 @@
-"""A connection beside the application's own: what it has written, and faults of the database."""
+"""A connection of the test to an application's database: what it has written, and faults."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ REFUSE = """
 """
 
 
-class Beside:
+class OtherConnection:
     """Each statement is a transaction of its own."""
 
     def __init__(self, url: str) -> None:

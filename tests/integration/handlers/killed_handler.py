@@ -10,7 +10,7 @@ from sqlalchemy import NullPool
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from tests.support.claims import claimed
-from tests.support.noting import Diary, MainAsyncSession, WriteNote, noting_publisher
+from tests.support.note_handlers import Diary, MainAsyncSession, WriteNote, publisher_of_handlers
 from tests.support.shop import AccountOpened
 
 
@@ -22,7 +22,7 @@ async def main(url: str, event_id: str) -> None:
     """Deliver the record, and never return."""
     engine = create_async_engine(url, poolclass=NullPool)
     diary = Diary(afterwards=kill)
-    publisher = await noting_publisher(engine, diary, WriteNote, session=MainAsyncSession)
+    publisher = await publisher_of_handlers(engine, diary, WriteNote, session=MainAsyncSession)
     event = AccountOpened(event_id=UUID(event_id), account_id=UUID(event_id), email="a@b.com")
     await publisher.publish([claimed(event)])
 

@@ -11,15 +11,15 @@ from tests.support.postgres import temporary_database
 
 
 @asynccontextmanager
-async def never_vacuumed(outbox: Outbox) -> AsyncIterator[AsyncEngine]:
+async def database_without_autovacuum(outbox: Outbox) -> AsyncIterator[AsyncEngine]:
     """Create the tables of an outbox in a database of their own."""
     with temporary_database("vacuum") as url:
-        async with tables_never_vacuumed(outbox, url) as engine:
+        async with tables_without_autovacuum(outbox, url) as engine:
             yield engine
 
 
 @asynccontextmanager
-async def tables_never_vacuumed(outbox: Outbox, url: URL) -> AsyncIterator[AsyncEngine]:
+async def tables_without_autovacuum(outbox: Outbox, url: URL) -> AsyncIterator[AsyncEngine]:
     """Create the tables of an outbox, and drop them at the end."""
     engine = create_async_engine(url.set(drivername="postgresql+asyncpg"))
     async with engine.begin() as connection:

@@ -1,8 +1,8 @@
 """An application in three processes, each of which prints its spans, one as JSON on each line.
 
-- `python -m tests.support.traced_app place ORDER…`: a request that places orders
-- `postroom worker tests.support.traced_app:relay`: the worker
-- `python -m tests.support.traced_app consume QUEUE COUNT`: a consumer, which is not postroom's
+- `python -m tests.integration.worker.traced_app place ORDER…`: a request that places orders
+- `postroom worker tests.integration.worker.traced_app:relay`: the worker
+- `python -m tests.integration.worker.traced_app consume QUEUE COUNT`: a consumer, not postroom's
 """
 
 import asyncio

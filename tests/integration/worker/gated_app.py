@@ -1,4 +1,4 @@
-"""An application whose deliveries wait for a file: tests.support.gated_app:relay."""
+"""An application whose deliveries wait for a file: tests.integration.worker.gated_app:relay."""
 
 import asyncio
 import os

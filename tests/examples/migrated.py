@@ -12,7 +12,7 @@ from tests.support.program import run_program
 
 def alembic(example: str, *commands: str, **environment: str) -> str:
     """Run commands of Alembic for an example; give what they printed, to wherever."""
-    script = ["-m", "tests.support.alembic_commands", example, *commands]
+    script = ["-m", "tests.examples.alembic_commands", example, *commands]
     done = run_program(script, folder=ROOT, environment=environment)
     assert done.code == 0, done.out + done.err
     return done.out + done.err

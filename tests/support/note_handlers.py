@@ -44,7 +44,7 @@ class WriteNote:
         self.diary.afterwards(name)
 
 
-def noting_container(
+def container_of_handlers(
     engine: AsyncEngine, diary: Diary, *handlers: type[Any], sync_engine: Engine | None = None
 ) -> AsyncContainer:
     """Make a container that gives each scope a session, and the diary to all."""
@@ -65,14 +65,14 @@ def noting_container(
     return make_async_container(provider)
 
 
-async def noting_publisher(
+async def publisher_of_handlers(
     engine: AsyncEngine, diary: Diary, *handlers: type[Any], **options: Any
 ) -> HandlersPublisher:
     """Make a publisher for handlers of AccountOpened, and open it on the shop's outbox."""
     registry = EventRegistry()
     for handler in handlers:
         registry.handles(AccountOpened, name=handler.__name__)(handler)
-    container = noting_container(engine, diary, *handlers)
+    container = container_of_handlers(engine, diary, *handlers)
     chosen: dict[str, Any] = {"container": container, "registry": registry, **options}
     publisher = HandlersPublisher(**chosen)
     publisher.use(outbox, engine)
