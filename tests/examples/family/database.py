@@ -42,8 +42,3 @@ class Database(Beside):
 
     def all_is_published(self) -> bool:
         return {record.status for record in self.records()} == {"published"}
-
-    def invitations(self) -> set[str]:
-        """Give the ids of all invitations."""
-        query = "SELECT id::text FROM auth.family_member_invitations"
-        return {each for [each] in self.rows(query)}
