@@ -17,10 +17,7 @@ from tests.support.waiting import FULL, TEST_LIMIT
 
 LATE = ("tests/integration", "tests/unit")
 """What begins after all others, in this order: short modules, so that no worker is the last."""
-SHARED = (
-    *("tests/examples/accounts", "tests/examples/family", "tests/examples/messaging"),
-    *("tests/chaos/private_broker", "tests/examples/test_demo"),
-)
+SHARED = ("tests/examples/messaging", "tests/chaos/private_broker", "tests/examples/test_demo")
 """The beginnings of the paths of tests that share servers."""
 
 pytest_plugins = [

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from yarl import URL
 
-from tests.examples.migrated import migrated_template
+from tests.examples.migrated import alembic, empty_database
 from tests.examples.server import Server, serve
 from tests.support.command import Commands
 from tests.support.listening import HOST
@@ -28,7 +28,8 @@ def start(commands: Commands, application: str, database_url: str) -> Server:
 @contextmanager
 def own_database(application: str) -> Iterator[str]:
     """Give the URL of a database that the migrations of an application have made."""
-    with migrated_template(application) as template, template.copy() as url:
+    with empty_database(application) as url:
+        alembic(application, "upgrade head", DATABASE_URL=url)
         yield url
 
 

@@ -89,18 +89,6 @@ async def test_a_killed_worker_is_replaced_and_nothing_gets_lost(demo: Demo) -> 
     await demo.until(lambda state: taken_over in [each["text"] for each in state["story"]], "told")
 
 
-async def test_kills_during_an_outage_and_a_restless_broker_do_no_harm(demo: Demo) -> None:
-    demo.press("stop-broker")
-    demo.press("send")
-    for _ in range(5):
-        demo.press("kill")
-        demo.press("start-broker")
-        demo.press("stop-broker")
-    demo.press("send")
-    demo.press("start-broker")
-    await demo.until_all_is_delivered()
-
-
 async def test_no_other_web_site_can_press_a_button(demo: Demo) -> None:
     before = demo.state()["story"]
     host = urlsplit(demo.address).netloc

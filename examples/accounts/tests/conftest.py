@@ -5,8 +5,6 @@ TEST_DATABASE_URL names a database on the server to use; without it, that of com
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -14,6 +12,8 @@ from uuid import uuid4
 import httpx
 import pytest
 from accounts_api import client_of, wired
+from alembic import command
+from alembic.config import Config
 from fastapi import FastAPI
 from postroom import OutboxRelay
 from postroom.testing import delivered
@@ -41,8 +41,9 @@ def database_url() -> Iterator[str]:
     url = SERVER.set(database=name).render_as_string(hide_password=False)
     asyncio.run(on_server(f"CREATE DATABASE {name}"))
     try:
-        command = [sys.executable, "-m", "alembic", "upgrade", "head"]
-        subprocess.run(command, cwd=ROOT, env={**os.environ, "DATABASE_URL": url}, check=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DATABASE_URL", url)
+            command.upgrade(Config(ROOT / "alembic.ini"), "head")
         yield url
     finally:
         asyncio.run(on_server(f"DROP DATABASE {name} WITH (FORCE)"))

@@ -6,8 +6,6 @@ Each run makes a database of its own, and names of its own at the broker, and re
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +15,8 @@ import aio_pika
 import httpx
 import pytest
 from aio_pika.abc import AbstractChannel
+from alembic import command
+from alembic.config import Config
 from postroom import OutboxEventPublisher
 from postroom.testing import RecordingPublisher, delivered  # noqa: F401  the second is a fixture
 from sqlalchemy import make_url, text
@@ -60,12 +60,9 @@ def database_url() -> Iterator[str]:
     asyncio.run(administer(f"CREATE DATABASE {name}"))
     try:
         url = POSTGRES.set(database=name).render_as_string(hide_password=False)
-        subprocess.run(
-            [sys.executable, "-m", "alembic", "upgrade", "head"],
-            cwd=PROJECT,
-            env={**os.environ, "DATABASE_URL": url},
-            check=True,
-        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DATABASE_URL", url)
+            command.upgrade(Config(PROJECT / "alembic.ini"), "head")
         yield url
     finally:
         asyncio.run(administer(f"DROP DATABASE {name} WITH (FORCE)"))

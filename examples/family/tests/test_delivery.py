@@ -59,18 +59,6 @@ async def test_an_invitation_is_announced_and_accepted_with_its_token(
     )
 
 
-async def test_what_is_refused_is_not_announced(
-    ann: Someone,
-    family: str,
-    delivered: Callable[[], Awaitable[Any]],
-    publisher: RecordingPublisher,
-) -> None:
-    answer = await ann.invite(family, "nonsense")
-    assert answer == {"__typename": "InvalidEmail", "message": "This is not an email address."}
-    await delivered()
-    publisher.assert_not_published(INVITED, familyId={"value": family})
-
-
 async def test_the_application_publishes_to_rabbitmq(
     publishing: Settings, channel: AbstractChannel, engine: AsyncEngine
 ) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.examples.accounts.database import Database
+from tests.examples.applications import own_database
 from tests.examples.server import Server, serve
 from tests.support.command import Commands
 from tests.support.waiting import eventually
@@ -21,6 +22,18 @@ HANDLERS = 2
 STREAMS = 4
 
 Serve = Callable[[], Server]
+
+
+@pytest.fixture
+def database_url() -> Iterator[str]:
+    with own_database("accounts") as url:
+        yield url
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    with Database(database_url) as database:
+        yield database
 
 
 @pytest.fixture
