@@ -49,6 +49,7 @@ class Broker:
         self._parameters.heartbeat = 0  # nobody answers between two calls
         self._connection = pika.BlockingConnection(self._parameters)
         self._channel = self._connection.channel()
+        self._channel.confirm_delivery()  # what is published can be taken on any connection
         self._exchanges: set[str] = set()
         self._queues: set[str] = set()
 
