@@ -13,6 +13,7 @@ from pathlib import Path
 
 from scripts.servers import HOST
 from tests.chaos.certificates import Certificates
+from tests.support.ports import free_ports
 from tests.support.services import missing
 from tests.support.waiting import PATIENCE
 
@@ -237,18 +238,6 @@ def erlang_names() -> Iterator[int]:
         process.wait(timeout=PATIENCE)
         if process.stdin is not None:
             process.stdin.close()
-
-
-def free_ports(count: int) -> list[int]:
-    """Give ports that nobody listens on."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind((HOST, 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 def _program(name: str) -> str:

@@ -2,7 +2,6 @@
 
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import psycopg
 from psycopg import sql
 
 from scripts.servers import HOST, is_root
+from tests.support.ports import free_ports
 from tests.support.services import missing
 from tests.support.waiting import PATIENCE
 
@@ -26,7 +26,7 @@ class Server:
         self._data = home / "data"
         self._log = home / "log"
         self._user = user
-        self.port = _free_port()
+        [self.port] = free_ports(1)
 
     @property
     def url(self) -> str:
@@ -105,10 +105,3 @@ def lesser_user() -> str | None:
         return None
     known = {entry.pw_name for entry in pwd.getpwall()}
     return "postgres" if "postgres" in known else "nobody"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -16,6 +16,7 @@ Servers:
 - `broker`: a client of RabbitMQ that is not postroom's: queues, consumers, faults
 - `fake_broker`: a broker that says what a test has it say
 - `pgbouncer`: a PgBouncer of a test's own
+- `ports`: free ports for servers of a test's own
 - `proxy`: a TCP proxy that a test can cut, stall or slow down
 - `listening`: a TCP server in the process of the tests
 - `serving`: an ASGI application under uvicorn, in the process of the tests

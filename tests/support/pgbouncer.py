@@ -12,8 +12,8 @@ import psycopg
 from sqlalchemy import URL, make_url
 
 from scripts.servers import HOST, find_program
-from tests.chaos.broker import free_ports
 from tests.chaos.server import lesser_user
+from tests.support.ports import free_ports
 from tests.support.services import missing
 from tests.support.waiting import PATIENCE, step
 

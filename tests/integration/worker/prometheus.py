@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 
 from scripts.servers import HOST, find_program
-from tests.chaos.broker import free_ports
 from tests.support.command import ROOT
+from tests.support.ports import free_ports
 from tests.support.services import missing
 from tests.support.waiting import PATIENCE, eventually
 

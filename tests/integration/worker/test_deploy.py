@@ -22,10 +22,10 @@ from postroom.cli.options import WorkerSettings
 from postroom.relay.loop import LEAVE_WITHIN
 from postroom.relay.relay import CLOSE_WITHIN
 from scripts.servers import find_program
-from tests.chaos.broker import free_ports
 from tests.integration.worker.deployment import DEPLOY, Dockerfile, compose, manifests, unit
 from tests.support.broker import Broker
 from tests.support.command import ROOT, SCRIPT, Command, Commands
+from tests.support.ports import free_ports
 from tests.support.services import missing
 from tests.support.waiting import PATIENCE, eventually
 

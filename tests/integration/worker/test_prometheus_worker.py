@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import UntypedEvent
-from tests.chaos.broker import free_ports
 from tests.integration.worker.prometheus import PANELS, prometheus_of, promtool, value
 from tests.support.broker import Broker
 from tests.support.command import Command, Commands
 from tests.support.listening import HOST
+from tests.support.ports import free_ports
 from tests.support.postgres import SECRET
 from tests.support.rows import save
 from tests.support.waiting import PATIENCE, eventually
