@@ -9,13 +9,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg import sql
 from sqlalchemy import MetaData, create_engine, make_url
 
 from postroom import Outbox, OutboxRecord, UntypedEvent
 from tests.docs.pages import ROOT
 from tests.support.broker import Broker
 from tests.support.command import SCRIPT
+from tests.support.postgres import drop_database
 from tests.support.program import Done, run_program
 from tests.support.services import own_name
 from tests.support.waiting import PATIENCE
@@ -85,10 +85,7 @@ def restored(database_url: str) -> Iterator[str]:
     """The name of a database that the page creates."""
     name = own_name("restored")
     yield name
-    url = make_url(database_url).set(drivername="postgresql")
-    with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as admin:
-        drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
-        admin.execute(drop.format(sql.Identifier(name)))
+    drop_database(make_url(database_url).set(drivername="postgresql"), name)
 
 
 def plain(database_url: str, name: str) -> str:

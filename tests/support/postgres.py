@@ -1,13 +1,17 @@
 """PostgreSQL databases and roles that live as long as a test or a session."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import cycle
 
 import psycopg
 from psycopg import sql
+from psycopg.errors import InsufficientPrivilege, ObjectInUse
 from sqlalchemy import URL, make_url
 
 from tests.support.services import missing, own_name, service_url
+from tests.support.waiting import PATIENCE
 
 SECRET = "s3cr:t/p@ss#%?&"
 """A password, of characters that are hard to write in a URL."""
@@ -50,8 +54,25 @@ def temporary_database(
     try:
         yield server.set(database=name)
     finally:
-        _execute(server, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(database))
+        drop_database(server, name)
         KEPT.discard(name)
+
+
+def drop_database(server: URL, name: str) -> None:
+    """Drop a database, if it is there, with whoever is connected.
+
+    By turns with FORCE, which ends clients but may not end autovacuum without being a superuser,
+    and without, which ends autovacuum and waits for it.
+    """
+    begun = time.monotonic()
+    for how in cycle((" WITH (FORCE)", "")):
+        drop = sql.SQL("DROP DATABASE IF EXISTS {}" + how).format(sql.Identifier(name))
+        try:
+            _execute(server, drop)
+            return
+        except (InsufficientPrivilege, ObjectInUse):
+            if time.monotonic() > begun + PATIENCE:
+                raise
 
 
 def _server() -> URL:
