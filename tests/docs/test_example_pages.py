@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import IO
 import pytest
 
 from tests.docs.pages import CONSOLE, CONTINUED, PROMPT, ROOT, Command, name
+from tests.support.ports import free_ports
 from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.extended
@@ -47,7 +47,7 @@ class Terminal:
             (folder / file.name).symlink_to(file)
         self.folder = folder
         self.urls = database_url, rabbitmq_url
-        self.port = free_port()
+        [self.port] = free_ports(1)
         self.exported = ""
         self.ids: dict[str, str] = {}
         """Those that the page shows, and what they are here."""
@@ -122,12 +122,6 @@ def terminal(folder: Path, page: Path, database_url: str, rabbitmq_url: str) -> 
         for kind in STAYING:
             stack.callback(it.stop, kind)
         yield it
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def typed(page: Path) -> list[Command]:

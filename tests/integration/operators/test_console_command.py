@@ -14,6 +14,7 @@ from postroom.cli.errors import Exit
 from scripts.servers import HOST
 from tests.support.command import Command, Commands
 from tests.support.in_process import InProcess
+from tests.support.ports import free_ports
 from tests.support.postgres import SECRET
 from tests.support.waiting import PATIENCE
 
@@ -22,15 +23,9 @@ SHOP = "sqlite:///shop.db"
 SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
 
 
-def free_port() -> int:
-    with socket.create_server((HOST, 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
-
-
 async def started(postroom: Commands, *words: str, **environment: str) -> tuple[Command, str]:
     """Start the console of the shop; give its process and its address."""
-    port = free_port()
+    [port] = free_ports(1)
     command = postroom("console", "--port", str(port), *words, DATABASE_URL=SHOP, **environment)
     await command.prints(f":{port}")
     return command, f"http://{HOST}:{port}"

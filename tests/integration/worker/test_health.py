@@ -18,6 +18,7 @@ from postroom.relay.health import Health, HealthStatus
 from tests.support.broker import Broker
 from tests.support.command import Command, Commands
 from tests.support.listening import HOST, serving
+from tests.support.ports import free_ports
 from tests.support.proxy import Proxy
 from tests.support.rows import all_delivered, save, until
 from tests.support.waiting import PATIENCE
@@ -30,10 +31,8 @@ LETTER = UntypedEvent(event_type="letter.sent", payload={})
 @pytest.fixture
 def port() -> int:
     """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        free: int = probe.getsockname()[1]
-        return free
+    [port] = free_ports(1)
+    return port
 
 
 @pytest.fixture
