@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT, snippets
-from tests.docs.test_example_pages import free_port
 from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.extended
@@ -39,7 +38,7 @@ def curl(arguments: Sequence[str]) -> str:
 
 async def test_the_application_of_the_fastapi_page_serves_and_delivers(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("\n\n".join(snippets(PAGE)))
-    port, commands = free_port(), dict(COMMANDS.findall(PAGE.read_text()))
+    [port], commands = free_ports(1), dict(COMMANDS.findall(PAGE.read_text()))
     request = commands["curl"].replace("localhost:8000", f"localhost:{port}")
     with serving(["--port", str(port), *shlex.split(commands["uvicorn"])], tmp_path) as log:
         await eventually(lambda: "Uvicorn running" in log.read_text())

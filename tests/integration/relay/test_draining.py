@@ -70,6 +70,9 @@ class Workers:
     async def overview(self) -> Overview:
         return await self.inspector.overview()
 
+    async def have_settled_everything(self) -> bool:
+        return (await self.overview()).pending == 0
+
     async def worker(self, name: str) -> Worker:
         [worker] = [each for each in await self.inspector.workers() if each.name == name]
         return worker
@@ -122,8 +125,8 @@ async def test_a_drained_worker_finishes_and_another_one_delivers_everything(
             await eventually(lambda: len(second.arrived) == 200)
             assert first.arrived == ["slow"]
             await workers.becomes(ann, WorkerState.DRAINED)
-            overview = await workers.overview()
-            assert (overview.pending, overview.healthy) == (0, True)
+            await eventually(workers.have_settled_everything)
+            assert (await workers.overview()).healthy
     assert await workers.rows() == 0
 
 
