@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT, snippets
+from tests.support.ports import free_ports
 from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.extended
