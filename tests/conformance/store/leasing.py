@@ -294,6 +294,17 @@ class Leasing:
         [lease] = (await rig.poll("cyd")).leases
         assert lease.suspect is None
 
+    @pytest.mark.requirement("E1")
+    async def test_a_worker_that_ends_in_an_orderly_way_leaves_no_suspect(
+        self, rig: StoreRig
+    ) -> None:
+        await rig.put("a1")
+        [record] = await rig.claimed("a1")
+        await rig.store.leases.suspect("ann", {record: 1})
+        await rig.store.leases.release("ann")
+        [lease] = (await rig.poll("bob")).leases
+        assert (lease.suspect, lease.suspect_crashes) == (None, 0)
+
     async def test_calm_forgets_the_crashes(self, rig: StoreRig) -> None:
         await rig.put("a1")
         await rig.store.leases.suspect("ann", {(await rig.claimed("a1"))[0]: 1})
