@@ -3,8 +3,9 @@
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import insert
 
-from tests.conformance.store.rig import DAY, MINUTE, StoreRig, numbered
+from tests.conformance.store.rig import DAY, MINUTE, StoreRig, inbox, numbered
 
 WEEK = timedelta(days=7)
 
@@ -89,6 +90,19 @@ class Cleaning:
         await clean(rig)
         found = await rig.sql("SELECT worker FROM suite_outbox_workers")
         assert {row.worker for row in found} <= {"bob"}
+
+    @pytest.mark.requirement("E3")
+    async def test_a_receipt_stays_for_thirty_days_however_short_the_retention(
+        self, rig: StoreRig
+    ) -> None:
+        async with rig.engine.begin() as connection:
+            await connection.execute(insert(inbox), {"message_id": "1", "consumer": "billing"})
+        rig.later(29 * DAY)
+        await clean(rig, older_than=DAY)
+        assert await rig.sql("SELECT 1 FROM suite_outbox_inbox")
+        rig.later(2 * DAY)
+        await clean(rig, older_than=DAY)
+        assert not await rig.sql("SELECT 1 FROM suite_outbox_inbox")
 
     async def test_nothing_is_counted_in_an_empty_outbox(self, rig: StoreRig) -> None:
         counts = await rig.store.counts()

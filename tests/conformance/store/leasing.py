@@ -206,6 +206,21 @@ class Leasing:
             1,
         )  # that of before: nobody has served it since
 
+    @pytest.mark.requirement("E1")
+    async def test_a_crash_is_forgotten_once_all_work_of_the_partition_is_done(
+        self, rig: StoreRig
+    ) -> None:
+        await rig.put("a1")
+        await rig.poll("ann")
+        rig.later(PAST_IT)
+        [record] = await rig.claimed("a1", worker="bob")
+        await rig.store.leases.suspect("bob", {record: 1})
+        await rig.deliver("a1", worker="bob")
+        assert (await rig.poll("bob")).leases == ()
+        await rig.put("a2")
+        [lease] = (await rig.poll("bob")).leases
+        assert (lease.crash_count, lease.suspect, lease.suspect_crashes) == (0, None, 0)
+
     async def test_who_leaves_gives_back_what_is_its_own(self, rig: StoreRig) -> None:
         await fill(rig, 3)
         await rig.poll("bob")
@@ -293,6 +308,17 @@ class Leasing:
         rig.later(PAST_IT)
         [lease] = (await rig.poll("cyd")).leases
         assert lease.suspect is None
+
+    @pytest.mark.requirement("E1")
+    async def test_a_worker_that_ends_in_an_orderly_way_leaves_no_suspect(
+        self, rig: StoreRig
+    ) -> None:
+        await rig.put("a1")
+        [record] = await rig.claimed("a1")
+        await rig.store.leases.suspect("ann", {record: 1})
+        await rig.store.leases.release("ann")
+        [lease] = (await rig.poll("bob")).leases
+        assert (lease.suspect, lease.suspect_crashes) == (None, 0)
 
     async def test_calm_forgets_the_crashes(self, rig: StoreRig) -> None:
         await rig.put("a1")

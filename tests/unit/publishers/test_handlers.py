@@ -19,7 +19,7 @@ from postroom import (
     EventRegistry,
     UntypedEvent,
 )
-from postroom.errors import ConnectionLostError, OutageError, UndeliverableError
+from postroom.errors import MAX_TEXT, ConnectionLostError, OutageError, UndeliverableError
 from postroom.publishers.base import DELIVERED, Outcome, Refused
 from postroom.publishers.handlers.publisher import HandlersPublisher
 from postroom.publishers.handlers.scopes import Scope
@@ -201,6 +201,16 @@ async def test_a_failure_names_the_handler_and_the_error(
     assert outcome == refused
     assert outcome.error is error
     assert caplog.records == []  # the relay logs it, with what becomes of the record
+
+
+@pytest.mark.requirement("E10")
+@pytest.mark.parametrize("before", ["", "x" * (MAX_TEXT - 5)])
+async def test_a_refusal_shows_nothing_of_a_hidden_field_also_where_its_reason_is_cut_off(
+    registry: EventRegistry, before: str
+) -> None:
+    add(registry, Raising(ValueError(f"{before}hunter2 is wrong")), "card.charged")
+    event = UntypedEvent(event_type="card.charged", payload={"pin": "hunter2"})
+    assert "hunt" not in refusal(await deliver(registry, event)).reason
 
 
 def no_line(handler_class: type[Any]) -> Any:

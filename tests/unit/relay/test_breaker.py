@@ -82,6 +82,15 @@ def test_an_outage_opens_it_and_says_what_why_and_for_how_long(
     ]
 
 
+@pytest.mark.requirement("E10")
+def test_a_password_in_the_reason_of_an_outage_is_not_shown(
+    watched: Watched, log: pytest.LogCaptureFixture
+) -> None:
+    watched.breaker.trip("cannot connect to amqp://shop:hunter2@mq:5672")
+    assert watched.breaker.reason == "cannot connect to amqp://shop:***@mq:5672"
+    assert "hunter2" not in log.text
+
+
 def test_it_is_tried_again_when_it_is_time_and_not_before(watched: Watched) -> None:
     watched.breaker.trip("away")
     assert not watched.breaker.due()
