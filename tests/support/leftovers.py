@@ -36,7 +36,7 @@ ON_SERVER = """
     UNION ALL SELECT 'function ' || oid::regprocedure::text FROM pg_proc WHERE oid >= 16384"""
 WRITES = ("open", "os.mkdir", "sqlite3.connect")
 TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-ANYWHERE = ("/dev/", "/proc/", "/__pycache__/", "/.services/", "/.coverage", "/.hypothesis/")
+ANYWHERE = ("/dev/", "/proc/", "/__pycache__", "/.services", "/.coverage", "/.hypothesis")
 """Parts of the paths that any test may write to."""
 
 
