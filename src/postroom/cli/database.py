@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from postroom.cli.errors import CommandError, Exit, missing_extra
 from postroom.cli.options import Connection, WorkerSettings
-from postroom.database.errors import database_outage, sql_state
+from postroom.database.errors import BROKEN, STATES, database_outage, describe, sql_state
 from postroom.database.naming import database_name
 from postroom.errors import SchemaError, error_text
 from postroom.outbox import Outbox
@@ -78,16 +78,16 @@ def bad_schema(error: SchemaError) -> CommandError:
 
 def bad_database(error: BaseException, url: URL) -> CommandError:
     """Say that a database cannot be used, and where it was looked for."""
-    remedy = "Check the URL, the user and the password."
+    remedy, text = "Check the URL, the user and the password.", describe(error)
+    if text in {*STATES.values(), BROKEN}:
+        remedy = "Run the command again."
     if _is_denied(error):
         remedy = "`postroom doctor` prints the GRANT statements that the user needs."
         if "for schema" in error_text(error):
             remedy = (
                 "Use a role that may create tables: GRANT CREATE ON SCHEMA … TO …, or the owner."
             )
-    return CommandError(
-        f"cannot use {database_name(url)}: {error_text(error)}. {remedy}", Exit.DATABASE
-    )
+    return CommandError(f"cannot use {database_name(url)}: {text}. {remedy}", Exit.DATABASE)
 
 
 def is_database_unusable(error: BaseException) -> bool:

@@ -21,6 +21,7 @@ STATES: Final = CONFLICTS | {
     "25P03": "the server ended a transaction of ours that was idle for too long",
     "57014": "a statement took too long",
 }
+BROKEN: Final = "the connection broke in the middle of a statement"
 UNDEFINED: Final = ("42P01", "42703", "3F000")
 """PostgreSQL's states for a table, a column and a schema that are not there."""
 NO_SUCH: Final = ("no such table", "no such column")
@@ -77,7 +78,7 @@ def describe(error: BaseException) -> str:
         return "it did not answer in time"
     text = error_text(error)
     if "cannot switch to state" in text or "another operation is in progress" in text:
-        return "the connection broke in the middle of a statement"
+        return BROKEN
     return STATES.get(sql_state(error), text)
 
 

@@ -192,7 +192,9 @@ def test_every_index_but_the_keys_serves_only_what_is_undelivered(sync_engine: E
         ).all()
         assert all(predicate for _, predicate in predicates)
         found = {
-            name: connection.execute(text(f"SELECT id FROM outbox WHERE {where}")).scalars().all()
+            name: connection.scalars(
+                text(f"SELECT id FROM outbox WHERE {where} ORDER BY position")
+            ).all()
             for name, where in predicates
         }
     assert found == {

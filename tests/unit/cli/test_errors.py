@@ -60,6 +60,14 @@ def test_a_database_is_told_without_its_password_and_without_the_statement() -> 
     assert shown.code == Exit.DATABASE
 
 
+def test_an_error_that_passes_has_the_remedy_to_run_the_command_again() -> None:
+    class QueryCanceledError(Exception):
+        sqlstate = "57014"
+
+    shown = bad_database(QueryCanceledError("canceling statement"), make_url("postgresql:///shop"))
+    assert str(shown).endswith(": a statement took too long. Run the command again.")
+
+
 @pytest.mark.parametrize(
     ("url", "name"),
     [
