@@ -58,8 +58,8 @@ test-versions: $(DEV) services  ## Run the tests on Python 3.11, 3.12 and 3.13, 
 
 # What has a short version in the tests: see FULL in tests/support/waiting.py.
 LONG := tests/chaos tests/benchmarks/test_console.py $(addprefix tests/conformance/test_,inspection.py store_stories.py) \
-	tests/examples/test_interfaces.py tests/unit/events/codec/test_round_trip.py tests/integration/capture/test_save_order.py \
-	$(addprefix tests/integration/operators/test_,changing_commands.py reading_commands.py runbook_stories.py secrets.py)
+	tests/examples/test_interfaces.py tests/integration/capture/test_save_order.py \
+	$(patsubst %,tests/integration/operators/test_%.py,changing_commands command_connection reading_commands runbook_commands secrets)
 
 chaos: $(DEV) services  ## Kill, freeze and cut off relays for some minutes; the tests have a short version
 	@POSTROOM_CHAOS=full POSTROOM_TEST_PATIENCE=5 $(PYTEST) $(LONG) $(ARGS)

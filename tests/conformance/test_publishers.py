@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -116,8 +116,7 @@ class RabbitMQHarness(PublisherHarness):
 
     def __init__(self, url: str) -> None:
         self.broker = Broker(url)
-        self._name = name = self.broker.name("suite")
-        self.broker.owns(exchanges=(name,), queues=(name,))
+        self._name = name = f"suite.{uuid4()}"
         topology = Topology(
             exchanges=[Exchange(name)], queues=[Queue(name, [Binding(name, "parcel.#")])]
         )
@@ -159,7 +158,7 @@ def _arrival(message: Received) -> Arrival:
 
 @pytest.fixture(scope="module")
 def _vhost() -> Iterator[str]:
-    """A vhost of the module's: each test has names of its own in it, and deletes what it made."""
+    """A vhost of the module's: each test has names of its own in it."""
     with temporary_vhost() as url:
         yield url
 

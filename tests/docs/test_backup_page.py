@@ -96,8 +96,8 @@ def plain(database_url: str, name: str) -> str:
 def test_what_was_delivered_after_a_backup_is_delivered_again_after_its_restore(
     database_url: str, restored: str, rabbitmq_url: str, broker: Broker, tmp_path: Path
 ) -> None:
-    exchange = broker.exchange(broker.name("shop"))
-    queue = broker.queue(broker.name("orders"), "#", exchange=exchange)
+    exchange = broker.exchange("shop")
+    queue = broker.queue("orders", "#", exchange=exchange)
     here = make_url(database_url)
     original, copy = plain(database_url, here.database or ""), plain(database_url, restored)
     urls = {

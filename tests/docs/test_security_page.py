@@ -194,7 +194,6 @@ def test_who_declares_the_topology_may_do_so_and_a_worker_may_not(
         "topology = Topology(exchanges=[Exchange('shop')],"
         " queues=[Queue('invoices', [Binding('shop', '#')])])\n",
     )
-    broker.owns(exchanges=("shop",), queues=("invoices",))
     with temporary_user(rabbitmq_url) as user:
         words = ("topology", "shop:topology", "--broker", user.url, "--apply")
         user.may(**permissions("shop_worker"))

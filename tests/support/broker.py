@@ -3,7 +3,6 @@
 import asyncio
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 import pika  # type: ignore[import-untyped]
 
@@ -42,7 +41,7 @@ class Received:
 
 
 class Broker:
-    """Declares, binds, breaks and looks. What it declared is gone when it closes."""
+    """Declares, binds, breaks and looks. What is declared goes with the test's vhost."""
 
     def __init__(self, url: str) -> None:
         self._parameters = pika.URLParameters(url)
@@ -50,38 +49,16 @@ class Broker:
         self._connection = pika.BlockingConnection(self._parameters)
         self._channel = self._connection.channel()
         self._channel.confirm_delivery()  # what is published can be taken on any connection
-        self._exchanges: set[str] = set()
-        self._queues: set[str] = set()
-
-    @staticmethod
-    def name(what: str) -> str:
-        """Make a name that is nobody else's."""
-        return f"{what}.{uuid4().hex[:12]}"
 
     def close(self) -> None:
-        self.clear()
         self._connection.close()
 
-    def clear(self) -> None:
-        """Delete what it owns, where that is there."""
-        for exchange in self._exchanges:
-            self._channel.exchange_delete(exchange)
-        for queue in self._queues:
-            self._channel.queue_delete(queue)
-
-    def owns(self, *, exchanges: tuple[str, ...] = (), queues: tuple[str, ...] = ()) -> None:
-        """Have it clear away what others declare."""
-        self._exchanges.update(exchanges)
-        self._queues.update(queues)
-
     def exchange(self, name: str, kind: str = "topic") -> str:
-        self.owns(exchanges=(name,))
         self._channel.exchange_declare(name, kind, durable=True)
         return name
 
     def queue(self, name: str, *keys: str, exchange: str = "", **arguments: Any) -> str:
         """Declare a queue that takes what comes to an exchange by some routing keys."""
-        self.owns(queues=(name,))
         told = {f"x-{each.replace('_', '-')}": value for each, value in arguments.items()}
         self._channel.queue_declare(name, durable=True, arguments=told)
         for key in keys:

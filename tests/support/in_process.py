@@ -68,7 +68,7 @@ def in_process(
     gc.collect()  # or what an earlier test left behind would be in a command's log
     monkeypatch.chdir(directory)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    for name in os.environ.keys() - {"PATH", "PYTEST_CURRENT_TEST"}:
+    for name in os.environ.keys() - {"PATH", "PGSSLMODE", "PYTEST_CURRENT_TEST"}:
         monkeypatch.delenv(name)
     before = set(sys.modules)
     yield InProcess(directory, secrets)

@@ -29,6 +29,8 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.requirement("E6"), pytest.mark.requirement("E12")]
 
 CONNECTION = "publisher connection"
+NAME = "letters"
+"""What exchange and queue are called."""
 
 
 @pytest.fixture
@@ -38,18 +40,10 @@ async def checks(tmp_path: Path) -> AsyncIterator[Checks]:
 
 
 @pytest.fixture
-def name(broker: Broker) -> str:
-    """What exchange and queue are called, gone afterwards."""
-    name = broker.name("letters")
-    broker.owns(exchanges=(name,), queues=(name,))
-    return name
-
-
-@pytest.fixture
-def publisher(rabbitmq_url: str, name: str) -> RabbitMQPublisher:
-    queue = Queue(name, [Binding(name, "letter.*")], max_length=2, overflow="reject-publish")
-    topology = Topology(exchanges=[Exchange(name)], queues=[queue])
-    return RabbitMQPublisher(rabbitmq_url, exchange=name, topology=topology)
+def publisher(rabbitmq_url: str) -> RabbitMQPublisher:
+    queue = Queue(NAME, [Binding(NAME, "letter.*")], max_length=2, overflow="reject-publish")
+    topology = Topology(exchanges=[Exchange(NAME)], queues=[queue])
+    return RabbitMQPublisher(rabbitmq_url, exchange=NAME, topology=topology)
 
 
 @pytest.fixture
@@ -74,13 +68,13 @@ def shell(
 
 
 async def test_what_the_topology_declares_and_is_missing_is_declared(
-    checks: Checks, publisher: RabbitMQPublisher, shell: Callable[[str], None], name: str
+    checks: Checks, publisher: RabbitMQPublisher, shell: Callable[[str], None]
 ) -> None:
     options = {"publisher": publisher, "relay_name": "shop:TOPOLOGY"}
     exchange = await checks.problem("exchanges", **options)
     queue = await checks.problem("queues", **options)
-    assert exchange.text == f"exchange `{name}` does not exist: records for it wait"
-    assert queue.text == f"queue `{name}` does not exist: records for it wait"
+    assert exchange.text == f"exchange `{NAME}` does not exist: records for it wait"
+    assert queue.text == f"queue `{NAME}` does not exist: records for it wait"
     assert exchange.remedy == queue.remedy == ("postroom topology shop:TOPOLOGY --apply",)
     await asyncio.to_thread(shell, queue.remedy[0])
     for check in (CONNECTION, "exchanges", "queues", "bindings"):
@@ -88,31 +82,31 @@ async def test_what_the_topology_declares_and_is_missing_is_declared(
 
 
 async def test_an_exchange_without_a_topology_is_declared_by_its_name(
-    checks: Checks, rabbitmq_url: str, shell: Callable[[str], None], name: str
+    checks: Checks, rabbitmq_url: str, shell: Callable[[str], None]
 ) -> None:
-    publisher = RabbitMQPublisher(rabbitmq_url, exchange=name)
+    publisher = RabbitMQPublisher(rabbitmq_url, exchange=NAME)
     finding = await checks.problem("exchanges", publisher=publisher)
-    assert finding.remedy == (f"postroom topology --broker URL --exchange {name} --apply",)
+    assert finding.remedy == (f"postroom topology --broker URL --exchange {NAME} --apply",)
     await asyncio.to_thread(shell, finding.remedy[0].replace("URL", rabbitmq_url))
     assert await checks.is_fine("exchanges", publisher=publisher)
 
 
 async def test_a_full_queue_is_named_until_there_is_room(
-    checks: Checks, publisher: RabbitMQPublisher, broker: Broker, name: str
+    checks: Checks, publisher: RabbitMQPublisher, broker: Broker
 ) -> None:
     await publisher.open()  # declares the topology
     await publisher.close()
     for _ in range(2):
-        broker.publish(name, "letter.sent")
-    await eventually(lambda: broker.waiting(name) == 2)
+        broker.publish(NAME, "letter.sent")
+    await eventually(lambda: broker.waiting(NAME) == 2)
     finding = await checks.problem("queues", publisher=publisher)
-    assert f"queue `{name}` is full: 2 messages, max_length is 2, 0 consumers" in finding.text
-    broker.take(name)
+    assert f"queue `{NAME}` is full: 2 messages, max_length is 2, 0 consumers" in finding.text
+    broker.take(NAME)
     assert await checks.is_fine("queues", publisher=publisher)
-    broker.publish(name, "letter.sent")
-    await eventually(lambda: broker.waiting(name) == 1)
+    broker.publish(NAME, "letter.sent")
+    await eventually(lambda: broker.waiting(NAME) == 1)
     finding = await checks.note("queues", publisher=publisher)
-    assert finding.text == f"queue `{name}` has 1 messages and no consumer"
+    assert finding.text == f"queue `{NAME}` has 1 messages and no consumer"
 
 
 async def test_a_queue_that_is_not_as_the_topology_has_it_stops_every_worker(
@@ -120,40 +114,39 @@ async def test_a_queue_that_is_not_as_the_topology_has_it_stops_every_worker(
     publisher: RabbitMQPublisher,
     shell: Callable[[str], None],
     broker: Broker,
-    name: str,
 ) -> None:
-    broker.exchange(name)
-    broker.queue(name)
+    broker.exchange(NAME)
+    broker.queue(NAME)
     options = {"publisher": publisher, "relay_name": "shop:TOPOLOGY"}
     finding = await checks.problem("exchanges", **options)
     assert finding.text.startswith("no worker can start: RabbitMQ at 127.0.0.1:5672/")
-    assert f"queue `{name}`: PRECONDITION_FAILED" in finding.text
-    broker.delete_queue(name)
+    assert f"queue `{NAME}`: PRECONDITION_FAILED" in finding.text
+    broker.delete_queue(NAME)
     await asyncio.to_thread(shell, finding.remedy[0].partition("then: ")[2])
     assert await checks.is_fine("exchanges", **options)
 
 
 async def test_a_queue_that_a_route_names_has_to_exist(
-    checks: Checks, rabbitmq_url: str, broker: Broker, name: str
+    checks: Checks, rabbitmq_url: str, broker: Broker
 ) -> None:
     await save(checks, "letter.sent")
-    routes = {"letter.sent": Route(exchange="", routing_key=name)}
+    routes = {"letter.sent": Route(exchange="", routing_key=NAME)}
     publisher = RabbitMQPublisher(rabbitmq_url, exchange="", routes=routes)
     finding = await checks.problem("queues", publisher=publisher)
-    assert finding.text == f"queue `{name}` does not exist: records for it wait"
-    broker.queue(name)
+    assert finding.text == f"queue `{NAME}` does not exist: records for it wait"
+    broker.queue(NAME)
     assert await checks.is_fine("queues", publisher=publisher)
 
 
 async def test_an_event_type_that_no_queue_of_the_topology_takes_is_noted(
-    checks: Checks, publisher: RabbitMQPublisher, name: str
+    checks: Checks, publisher: RabbitMQPublisher
 ) -> None:
     await publisher.open()
     await publisher.close()
     await save(checks, "letter.sent", "parcel.sent")
     finding = await checks.note("bindings", publisher=publisher)
     assert "no queue of the topology takes parcel.sent" in finding.text
-    assert finding.remedy == (f'In the topology: Queue(…, [Binding("{name}", "parcel.sent")])',)
+    assert finding.remedy == (f'In the topology: Queue(…, [Binding("{NAME}", "parcel.sent")])',)
 
 
 async def test_a_broker_that_lets_nobody_in_is_one_problem(
@@ -169,25 +162,25 @@ async def test_a_broker_that_lets_nobody_in_is_one_problem(
 
 
 async def test_a_host_that_does_not_answer_beside_one_that_does_is_noted(
-    checks: Checks, rabbitmq_url: str, broker: Broker, name: str
+    checks: Checks, rabbitmq_url: str, broker: Broker
 ) -> None:
-    broker.exchange(name)
+    broker.exchange(NAME)
     url = rabbitmq_url.replace("127.0.0.1:5672", "127.0.0.1:1,127.0.0.1:5672")
-    publisher = RabbitMQPublisher(url, exchange=name)
+    publisher = RabbitMQPublisher(url, exchange=NAME)
     found = await checks.findings(CONNECTION, publisher=publisher)
     assert [each.level for each in found] == [Level.OK, Level.NOTE]
     assert "cannot reach RabbitMQ at 127.0.0.1:1" in found[1].text
 
 
 async def test_no_consumer_sees_the_message_that_asks_whether_the_broker_is_blocked(
-    checks: Checks, rabbitmq_url: str, broker: Broker, name: str
+    checks: Checks, rabbitmq_url: str, broker: Broker
 ) -> None:
-    broker.exchange(name, "fanout")
-    everything = broker.queue(name, "", exchange=name)
-    publisher = RabbitMQPublisher(rabbitmq_url, exchange=name)
+    broker.exchange(NAME, "fanout")
+    everything = broker.queue(NAME, "", exchange=NAME)
+    publisher = RabbitMQPublisher(rabbitmq_url, exchange=NAME)
     for check in (CONNECTION, "exchanges", "queues"):
         assert await checks.is_fine(check, publisher=publisher)
-    broker.publish(name, "a later one")
+    broker.publish(NAME, "a later one")
     await eventually(lambda: broker.waiting(everything) == 1)
 
 

@@ -12,18 +12,12 @@ from tests.support.postgres import SECRET
 from tests.support.waiting import eventually
 
 USAGE, BROKER = 2, 5
+NAME = "letters"
+"""What exchange and queue are called."""
 
 
 @pytest.fixture
-def name(broker: Broker) -> str:
-    """What exchange and queue are called, gone afterwards."""
-    name = broker.name("letters")
-    broker.owns(exchanges=(name,), queues=(name,))
-    return name
-
-
-@pytest.fixture
-def shop(run_postroom: InProcess, name: str, rabbitmq_url: str) -> None:
+def shop(run_postroom: InProcess, rabbitmq_url: str) -> None:
     """A module that holds a topology, and a relay whose publisher has it."""
     run_postroom.write(
         "shop.py",
@@ -35,13 +29,13 @@ from postroom import MemoryPublisher, Outbox, OutboxRecord, OutboxRelay
 from postroom.publishers.rabbitmq import Binding, Exchange, Queue, RabbitMQPublisher, Topology
 
 TOPOLOGY = Topology(
-    exchanges=[Exchange({name!r})],
-    queues=[Queue({name!r}, [Binding({name!r}, "letter.*")], max_length=5)],
+    exchanges=[Exchange({NAME!r})],
+    queues=[Queue({NAME!r}, [Binding({NAME!r}, "letter.*")], max_length=5)],
 )
 engine = create_async_engine("sqlite+aiosqlite:///shop.db")
 outbox = Outbox(MetaData(), record=type("Record", (OutboxRecord,), {{}}))
 relay = OutboxRelay(
-    outbox, engine, RabbitMQPublisher({rabbitmq_url!r}, exchange={name!r}, topology=TOPOLOGY)
+    outbox, engine, RabbitMQPublisher({rabbitmq_url!r}, exchange={NAME!r}, topology=TOPOLOGY)
 )
 other = OutboxRelay(outbox, engine, MemoryPublisher())
 """,
@@ -55,48 +49,48 @@ def lines(text: str) -> list[str]:
 
 @pytest.mark.usefixtures("shop")
 def test_a_topology_is_printed_and_nothing_is_declared(
-    run_postroom: InProcess, broker: Broker, name: str
+    run_postroom: InProcess, broker: Broker
 ) -> None:
     url = str(URL("amqp://ann@mq.example:5673/shop").with_password(SECRET))
     command = run_postroom("topology", "shop:TOPOLOGY", RABBITMQ_URL=url)
     assert command.code == 0
     assert lines(command.out) == [
         "Topology for RabbitMQ at mq.example:5673/shop",
-        f"exchange {name} (topic)",
-        f"queue {name} (classic, x-max-length=5)",
-        f"from {name} by letter.*",
+        f"exchange {NAME} (topic)",
+        f"queue {NAME} (classic, x-max-length=5)",
+        f"from {NAME} by letter.*",
     ]
     assert command.err == ""
-    assert not broker.exists(exchange=name)
+    assert not broker.exists(exchange=NAME)
 
 
 @pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize("target", ["TOPOLOGY", "relay"])
 def test_a_topology_is_applied_and_once_more_changes_nothing(
-    run_postroom: InProcess, broker: Broker, rabbitmq_url: str, name: str, target: str
+    run_postroom: InProcess, broker: Broker, rabbitmq_url: str, target: str
 ) -> None:
     told = {"RABBITMQ_URL": rabbitmq_url} if target == "TOPOLOGY" else {}  # the relay knows
     first = run_postroom("topology", f"shop:{target}", "--apply", **told)
     assert first.code == 0, first.err
     assert "declared on RabbitMQ at 127.0.0.1:5672" in lines(first.out)[0]
-    broker.publish(name, "letter.sent")
-    asyncio.run(eventually(lambda: broker.waiting(name) == 1))
+    broker.publish(NAME, "letter.sent")
+    asyncio.run(eventually(lambda: broker.waiting(NAME) == 1))
     again = run_postroom("topology", f"shop:{target}", "--apply", **told)
     assert again.code == 0, again.err
     assert again.out == first.out
-    assert broker.waiting(name) == 1
+    assert broker.waiting(NAME) == 1
 
 
 def test_a_broker_may_have_several_hosts(
-    run_postroom: InProcess, broker: Broker, rabbitmq_url: str, name: str
+    run_postroom: InProcess, broker: Broker, rabbitmq_url: str
 ) -> None:
     url = rabbitmq_url.replace("127.0.0.1:5672", "127.0.0.1:1,127.0.0.1:5672")
-    command = run_postroom("topology", "--apply", "--exchange", name, RABBITMQ_URL=url)
+    command = run_postroom("topology", "--apply", "--exchange", NAME, RABBITMQ_URL=url)
     assert command.code == 0, command.err
     vhost = URL(rabbitmq_url).path
     unwrapped = " ".join(command.out.split())
     assert f"RabbitMQ at 127.0.0.1:1{vhost} or 127.0.0.1:5672{vhost}" in unwrapped
-    assert broker.exists(exchange=name)
+    assert broker.exists(exchange=NAME)
 
 
 def test_if_no_host_can_be_used_the_error_names_them_all(run_postroom: InProcess) -> None:
@@ -113,17 +107,17 @@ def test_a_broker_that_a_flag_names_wins_over_the_relays(run_postroom: InProcess
 
 @pytest.mark.parametrize("with_queue", [False, True])
 def test_an_exchange_and_a_queue_for_all_its_messages_need_no_code(
-    run_postroom: InProcess, broker: Broker, rabbitmq_url: str, name: str, with_queue: bool
+    run_postroom: InProcess, broker: Broker, rabbitmq_url: str, with_queue: bool
 ) -> None:
-    words = ["--broker", rabbitmq_url, "--exchange", name, *(["--queue", name] * with_queue)]
+    words = ["--broker", rabbitmq_url, "--exchange", NAME, *(["--queue", NAME] * with_queue)]
     command = run_postroom("topology", "--apply", *words)
     assert command.code == 0, command.err
-    queue = [f"queue {name} (classic)", f"from {name} by #"]
-    assert lines(command.out)[1:] == [f"exchange {name} (topic)", *(queue * with_queue)]
-    assert broker.exists(exchange=name)
+    queue = [f"queue {NAME} (classic)", f"from {NAME} by #"]
+    assert lines(command.out)[1:] == [f"exchange {NAME} (topic)", *(queue * with_queue)]
+    assert broker.exists(exchange=NAME)
     if with_queue:
-        broker.publish(name, "anything.at.all")
-        asyncio.run(eventually(lambda: broker.waiting(name) == 1))
+        broker.publish(NAME, "anything.at.all")
+        asyncio.run(eventually(lambda: broker.waiting(NAME) == 1))
 
 
 def test_without_any_option_the_default_exchange_is_printed(run_postroom: InProcess) -> None:
@@ -135,14 +129,14 @@ def test_without_any_option_the_default_exchange_is_printed(run_postroom: InProc
 
 @pytest.mark.usefixtures("shop")
 def test_what_differs_on_the_broker_is_an_error_and_stays(
-    run_postroom: InProcess, broker: Broker, name: str
+    run_postroom: InProcess, broker: Broker
 ) -> None:
-    broker.exchange(name, "fanout")
-    broker.queue(name)
+    broker.exchange(NAME, "fanout")
+    broker.queue(NAME)
     line = run_postroom("topology", "shop:relay", "--apply").error_line(BROKER)
-    assert f"exchange `{name}`" in line
-    assert f"queue `{name}`" in line
-    broker.exchange(name, "fanout")  # would fail if it were otherwise now
+    assert f"exchange `{NAME}`" in line
+    assert f"queue `{NAME}`" in line
+    broker.exchange(NAME, "fanout")  # would fail if it were otherwise now
 
 
 def test_a_broker_that_refuses_the_login_is_an_error(

@@ -165,8 +165,8 @@ async def test_a_relay_waits_for_its_broker_and_its_health_shows_no_password(
 async def test_an_exchange_that_the_user_may_not_write_to_is_an_outage_until_it_may(
     engine: AsyncEngine, broker: Broker, user: User, clock: FakeClock
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
-    queue = broker.queue(broker.name("q"), "#", exchange=exchange)
+    exchange = broker.exchange("events")
+    queue = broker.queue("inbox", "#", exchange=exchange)
     user.may(write="^other$")
     relay = OutboxRelay(outbox, engine, RabbitMQPublisher(user.url, exchange=exchange), clock=clock)
     await save(engine, *(noted("n", key=str(n)) for n in range(20)))

@@ -46,8 +46,7 @@ async def test_it_names_the_product_and_version_of_the_broker(connection: Connec
 async def test_what_it_declares_gets_what_it_publishes(
     connection: Connection, broker: Broker
 ) -> None:
-    exchange, queue = broker.name("e"), broker.name("q")
-    broker.owns(exchanges=(exchange,), queues=(queue,))
+    exchange, queue = "events", "inbox"
     async with Inquiry(connection) as inquiry:
         assert not await inquiry.exists(exchange)
         await inquiry.declare_exchange(exchange, "topic", durable=True, arguments={})
@@ -64,11 +63,9 @@ async def test_what_it_declares_gets_what_it_publishes(
 async def test_each_message_has_the_brokers_answer_to_it(
     connection: Connection, broker: Broker
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
-    broker.queue(broker.name("q"), "open", exchange=exchange)
-    broker.queue(
-        broker.name("full"), "full", exchange=exchange, max_length=0, overflow="reject-publish"
-    )
+    exchange = broker.exchange("events")
+    broker.queue("inbox", "open", exchange=exchange)
+    broker.queue("full", "full", exchange=exchange, max_length=0, overflow="reject-publish")
     places = [(exchange, "open"), (exchange, "nowhere"), (exchange, "full"), (exchange, "k" * 256)]
     messages = [message(*place) for place in places]
     channel = await ConfirmChannel(connection).open()
@@ -83,11 +80,11 @@ async def test_each_message_has_the_brokers_answer_to_it(
 
 
 async def test_a_missing_exchange_closes_the_channel_and_not_the_connection(
-    connection: Connection, broker: Broker
+    connection: Connection,
 ) -> None:
     channel = await ConfirmChannel(connection).open()
     with pytest.raises(ClosedError) as caught:
-        await channel.deliver([message(broker.name("e"), "k")], within=WITHIN)
+        await channel.deliver([message("events", "k")], within=WITHIN)
     assert (caught.value.code, caught.value.connection) == (ReplyCode.NOT_FOUND, False)
     assert connection.lost is None
     assert (await ConfirmChannel(connection).open()).closed is None

@@ -158,8 +158,8 @@ async def test_certificates_that_cannot_be_read_are_no_matter_of_a_host() -> Non
 async def test_a_relay_delivers_by_the_next_host_when_the_one_in_use_is_lost(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
-    queue = broker.queue(broker.name("q"), "#", exchange=exchange)
+    exchange = broker.exchange("events")
+    queue = broker.queue("inbox", "#", exchange=exchange)
     port = int(URL(rabbitmq_url).port or 5672)
     async with proxy_to(port) as one, proxy_to(port) as two:
         hosts = [f"127.0.0.1:{each.port}" for each in (one, two)]

@@ -62,8 +62,8 @@ async def test_a_password_that_changes_is_asked_for_at_the_next_connection(
     rabbitmq_url: str,
     method: Callable[[Vault], Any],
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
-    queue = broker.queue(broker.name("q"), "#", exchange=exchange)
+    exchange = broker.exchange("events")
+    queue = broker.queue("inbox", "#", exchange=exchange)
     vault = Vault(user)
     async with proxy_to(int(URL(rabbitmq_url).port or 5672)) as proxy:
         url = str(URL(without_login(rabbitmq_url)).with_host("127.0.0.1").with_port(proxy.port))

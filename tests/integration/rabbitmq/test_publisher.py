@@ -69,8 +69,8 @@ def numbers(messages: list[Received]) -> list[int]:
 async def test_a_consumer_finds_every_property_and_the_record_is_published_with_the_time(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str
 ) -> None:
-    exchange = broker.exchange(broker.name("messaging"))
-    queue = broker.queue(broker.name("consumer"), "group_message.*", exchange=exchange)
+    exchange = broker.exchange("messaging")
+    queue = broker.queue("consumer", "group_message.*", exchange=exchange)
     headers = {"traceparent": TRACE, "correlation_id": "c-1", "user": {"id": 5, "roles": ["a"]}}
     record = OutboxRecord(
         event_type="group_message.created",
@@ -120,8 +120,7 @@ async def test_a_consumer_finds_every_property_and_the_record_is_published_with_
 async def test_the_background_service_publishes_to_family_hub_events_by_event_type(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str
 ) -> None:
-    exchange, queue = broker.name("family-hub.events"), broker.name("family-hub.events.all")
-    broker.owns(exchanges=(exchange,), queues=(queue,))
+    exchange, queue = "family-hub.events", "family-hub.events.all"
     topology = Topology(
         exchanges=[Exchange(exchange)], queues=[Queue(queue, [Binding(exchange, "FamilyHub.#")])]
     )
@@ -140,8 +139,8 @@ async def test_the_background_service_publishes_to_family_hub_events_by_event_ty
 async def test_a_consumer_of_cloud_events_finds_its_attributes(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
-    queue = broker.queue(broker.name("q"), "#", exchange=exchange)
+    exchange = broker.exchange("events")
+    queue = broker.queue("inbox", "#", exchange=exchange)
     event = noted("order.placed", key="7", n=1)
     await save(engine, event)
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange, cloud_events="/shop")
@@ -157,8 +156,8 @@ async def test_a_consumer_of_cloud_events_finds_its_attributes(
 async def test_what_no_queue_takes_is_refused_and_arrives_when_one_is_bound(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str, clock: FakeClock
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
-    queue = broker.queue(broker.name("q"), "wanted", exchange=exchange)
+    exchange = broker.exchange("events")
+    queue = broker.queue("inbox", "wanted", exchange=exchange)
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange, unroutable="refuse")
     relay = OutboxRelay(outbox, engine, publisher, clock=clock)
     await save(engine, *(noted("unwanted" if n % 3 else "wanted", n=n) for n in range(9)))
@@ -186,10 +185,10 @@ async def test_what_no_queue_takes_is_refused_and_arrives_when_one_is_bound(
 async def test_what_a_full_queue_refuses_is_kept_the_rest_flows_and_it_arrives_when_there_is_room(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str, clock: FakeClock
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
+    exchange = broker.exchange("events")
     limits = {"max_length": 2, "overflow": "reject-publish"}
-    full = broker.queue(broker.name("full"), "full", exchange=exchange, **limits)
-    roomy = broker.queue(broker.name("roomy"), "roomy", exchange=exchange)
+    full = broker.queue("full", "full", exchange=exchange, **limits)
+    roomy = broker.queue("roomy", "roomy", exchange=exchange)
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange, rejected="refuse")
     relay = OutboxRelay(outbox, engine, publisher, clock=clock)
     await save(engine, *(noted("full", n=n) for n in range(4)))
@@ -212,8 +211,8 @@ async def test_what_a_full_queue_refuses_is_kept_the_rest_flows_and_it_arrives_w
 async def test_what_amqp_cannot_hold_fails_at_once_and_the_rest_flows(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
-    queue = broker.queue(broker.name("q"), "#", exchange=exchange)
+    exchange = broker.exchange("events")
+    queue = broker.queue("inbox", "#", exchange=exchange)
     bad = OutboxRecord(event_type="bad", payload={"n": 0}, headers={"h" * 256: 1})
     await save(engine, bad, *(noted("good", n=n) for n in (1, 2)))
     await OutboxRelay(outbox, engine, RabbitMQPublisher(rabbitmq_url, exchange=exchange)).run_once()
@@ -227,8 +226,7 @@ async def test_what_amqp_cannot_hold_fails_at_once_and_the_rest_flows(
 async def test_an_exchange_that_goes_is_an_outage_and_a_topology_brings_it_back(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str, clock: FakeClock
 ) -> None:
-    exchange, queue = broker.name("e"), broker.name("q")
-    broker.owns(exchanges=(exchange,), queues=(queue,))
+    exchange, queue = "events", "inbox"
     topology = Topology(exchanges=[Exchange(exchange)], queues=[Queue(queue, [Binding(exchange)])])
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange, topology=topology)
     relay = OutboxRelay(outbox, engine, publisher, clock=clock)
@@ -248,8 +246,8 @@ async def test_an_exchange_that_goes_is_an_outage_and_a_topology_brings_it_back(
 async def test_without_a_topology_the_relay_waits_until_somebody_creates_the_exchange(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str, clock: FakeClock
 ) -> None:
-    exchange = broker.name("e")
-    queue = broker.queue(broker.name("q"))
+    exchange = "events"
+    queue = broker.queue("inbox")
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange)
     relay = OutboxRelay(outbox, engine, publisher, clock=clock)
     await save(engine, *(noted("n", key="a", n=n) for n in range(3)))
@@ -284,10 +282,10 @@ async def degraded(relay: OutboxRelay, reason: str) -> None:
 async def test_each_event_type_goes_where_its_route_says(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str
 ) -> None:
-    own, other = broker.exchange(broker.name("own")), broker.exchange(broker.name("other"))
-    queue = broker.queue(broker.name("q"), "#", exchange=own)
+    own, other = broker.exchange("own"), broker.exchange("other")
+    queue = broker.queue("inbox", "#", exchange=own)
     broker.bind(queue, other, "#")
-    direct = broker.queue(broker.name("direct"))
+    direct = broker.queue("direct")
     routes: Routes = {
         "moved": Route(exchange=other),
         "renamed": Route(routing_key="new.name"),
@@ -316,9 +314,9 @@ async def test_each_event_type_goes_where_its_route_says(
 async def test_what_waits_for_one_place_is_not_sent_again_to_the_other(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str, clock: FakeClock
 ) -> None:
-    own, other = broker.exchange(broker.name("own")), broker.exchange(broker.name("other"))
-    first = broker.queue(broker.name("first"), "#", exchange=own)
-    second = broker.queue(broker.name("second"))
+    own, other = broker.exchange("own"), broker.exchange("other")
+    first = broker.queue("first", "#", exchange=own)
+    second = broker.queue("second")
     routes = {"both": [Route(), Route(exchange=other)]}
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=own, routes=routes)
     relay = OutboxRelay(outbox, engine, publisher, clock=clock)
@@ -340,9 +338,9 @@ async def test_what_waits_for_one_place_is_not_sent_again_to_the_other(
 async def test_the_order_of_each_key_holds_through_refusals_with_two_relays(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
+    exchange = broker.exchange("events")
     limits = {"max_length": 3, "overflow": "reject-publish"}
-    queue = broker.queue(broker.name("q"), "#", exchange=exchange, **limits)
+    queue = broker.queue("inbox", "#", exchange=exchange, **limits)
     each_key = [[ordered(str(key), number) for number in range(10)] for key in range(10)]
     for records in zip(*each_key, strict=True):
         await save(engine, *records)

@@ -22,15 +22,11 @@ Opened = Callable[..., Awaitable[RabbitMQPublisher]]
 
 
 @pytest.fixture
-async def opened(rabbitmq_url: str, broker: Broker) -> AsyncIterator[Opened]:
-    """Open publishers with a topology, and clear away what they declare."""
+async def opened(rabbitmq_url: str) -> AsyncIterator[Opened]:
+    """Open publishers with a topology, until the test ends."""
     publishers = []
 
     async def open_one(topology: Topology, exchange: str = "amq.topic") -> RabbitMQPublisher:
-        broker.owns(
-            exchanges=tuple(each.name for each in topology.exchanges),
-            queues=tuple(each.name for each in topology.queues),
-        )
         publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange, topology=topology)
         publishers.append(publisher)
         await publisher.open()
@@ -42,10 +38,10 @@ async def opened(rabbitmq_url: str, broker: Broker) -> AsyncIterator[Opened]:
 
 
 class Messaging:
-    """The topology of the messaging example, under names of the test's own."""
+    """The topology of the messaging example."""
 
-    def __init__(self, broker: Broker) -> None:
-        own = self.own = broker.name("messaging")
+    def __init__(self) -> None:
+        own = self.own = "messaging"
         self.dlx, self.dlq, self.audit = f"{own}.dlx", f"{own}.dlq", f"{own}.audit"
         self.group, self.scheduled = f"{own}.group_message", f"{own}.scheduled_message"
         self.topology = Topology(
@@ -60,8 +56,8 @@ class Messaging:
 
 
 @pytest.fixture
-def messaging(broker: Broker) -> Messaging:
-    return Messaging(broker)
+def messaging() -> Messaging:
+    return Messaging()
 
 
 def noted(event_type: str) -> UntypedEvent:
@@ -110,7 +106,7 @@ async def test_what_a_consumer_rejects_arrives_in_the_dead_letter_queue(
 
 
 async def test_what_overflows_is_dead_lettered_too(opened: Opened, broker: Broker) -> None:
-    name = broker.name("short")
+    name = "short"
     topology = Topology(
         exchanges=[Exchange(name), Exchange(f"{name}.dlx", "fanout")],
         queues=[
@@ -154,7 +150,7 @@ async def test_several_may_declare_it_at_once(
 async def test_every_kind_of_exchange_and_queue_can_be_declared(
     opened: Opened, broker: Broker
 ) -> None:
-    name = broker.name("all")
+    name = "all"
     topology = Topology(
         exchanges=[
             Exchange(f"{name}.topic", alternate=f"{name}.rest"),
@@ -194,7 +190,7 @@ async def test_every_kind_of_exchange_and_queue_can_be_declared(
 async def test_all_that_clashes_is_named_in_one_error_and_nothing_is_changed(
     rabbitmq_url: str, broker: Broker
 ) -> None:
-    name = broker.name("clash")
+    name = "clash"
     broker.exchange(f"{name}.direct", "direct")
     broker.queue(f"{name}.plain")
     broker.queue(f"{name}.short", max_length=1)
@@ -207,7 +203,6 @@ async def test_all_that_clashes_is_named_in_one_error_and_nothing_is_changed(
             Queue(f"{name}.fine", [Binding(f"{name}.new"), Binding(f"{name}.gone")]),
         ],
     )
-    broker.owns(exchanges=(f"{name}.new",), queues=(f"{name}.fine",))
     url = str(URL(rabbitmq_url).with_password("guest"))
     publisher = RabbitMQPublisher(url, exchange="amq.topic", topology=topology)
     with pytest.raises(ConfigurationError) as caught:
@@ -233,7 +228,7 @@ async def test_all_that_clashes_is_named_in_one_error_and_nothing_is_changed(
 async def test_an_exchange_of_others_that_is_missing_is_named(
     opened: Opened, broker: Broker
 ) -> None:
-    name = broker.name("mine")
+    name = "mine"
     topology = Topology(
         exchanges=[Exchange(name, alternate=f"{name}.rest")],
         queues=[Queue(name, [Binding(f"{name}.theirs")], dead_letter=f"{name}.dlx")],
@@ -246,7 +241,7 @@ async def test_an_exchange_of_others_that_is_missing_is_named(
 
 
 async def test_an_exchange_of_others_is_left_as_it_is(opened: Opened, broker: Broker) -> None:
-    name = broker.name("mine")
+    name = "mine"
     theirs = broker.exchange(f"{name}.theirs", "fanout")
     topology = Topology(queues=[Queue(name, [Binding(theirs)], dead_letter=theirs)])
     publisher = await opened(topology, theirs)
@@ -281,9 +276,8 @@ async def test_an_exchange_of_others_is_left_as_it_is(opened: Opened, broker: Br
     ],
 )
 async def test_what_cannot_be_declared_is_a_mistake_in_the_set_up_that_is_named(
-    broker: Broker, rabbitmq_url: str, part: Topology
+    rabbitmq_url: str, part: Topology
 ) -> None:
-    broker.owns(queues=("mine",))
     publisher = RabbitMQPublisher(rabbitmq_url, exchange="amq.topic", topology=part)
     with pytest.raises(ConfigurationError) as caught:
         await publisher.open()
@@ -295,17 +289,17 @@ async def test_what_cannot_be_declared_is_a_mistake_in_the_set_up_that_is_named(
 async def test_a_relay_does_not_start_with_a_topology_that_clashes(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str
 ) -> None:
-    name = broker.exchange(broker.name("e"), "direct")
+    name = broker.exchange("events", "direct")
     topology = Topology(exchanges=[Exchange(name)])
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=name, topology=topology)
     relay = OutboxRelay(outbox, engine, publisher)
-    with pytest.raises(ConfigurationError, match=name):
+    with pytest.raises(ConfigurationError, match=f"exchange `{name}`"):
         await relay.run()
     assert relay.health.status == HealthStatus.STOPPED
 
 
 async def test_without_a_topology_nothing_is_declared(broker: Broker, rabbitmq_url: str) -> None:
-    name = broker.name("absent")
+    name = "absent"
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=name)
     with pytest.raises(OutageError, match=f"exchange `{name}` does not exist.*Declare it"):
         await publisher.open()
@@ -316,7 +310,7 @@ async def test_without_a_topology_nothing_is_declared(broker: Broker, rabbitmq_u
 async def test_a_new_part_of_a_topology_is_added_to_what_is_there(
     opened: Opened, broker: Broker
 ) -> None:
-    name = broker.name("grown")
+    name = "grown"
     small = Topology(exchanges=[Exchange(name)], queues=[Queue(f"{name}.a", [Binding(name, "a")])])
     await opened(small, name)
     grown = replace(

@@ -124,10 +124,10 @@ async def test_a_full_queue_fails_nobody_however_long_it_is_full_and_order_holds
     clock: FakeClock,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
+    exchange = broker.exchange("events")
     limits = {"max_length": 3, "overflow": "reject-publish"}
-    queue = broker.queue(broker.name("full"), "full", exchange=exchange, **limits)
-    broker.queue(broker.name("other"), "other", exchange=exchange)
+    queue = broker.queue("full", "full", exchange=exchange, **limits)
+    broker.queue("other", "other", exchange=exchange)
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange)
     relay = OutboxRelay(outbox, engine, publisher, clock=clock, retry=HASTY)
     await save_notes(engine, "full")
@@ -152,9 +152,9 @@ async def test_what_no_queue_takes_waits_until_one_is_bound(
     clock: FakeClock,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
-    queue = broker.queue(broker.name("q"))
-    broker.queue(broker.name("other"), "other", exchange=exchange)
+    exchange = broker.exchange("events")
+    queue = broker.queue("inbox")
+    broker.queue("other", "other", exchange=exchange)
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange)
     relay = OutboxRelay(outbox, engine, publisher, clock=clock, retry=HASTY)
     await save_notes(engine, "unwanted")
@@ -174,9 +174,9 @@ async def test_a_missing_exchange_of_a_route_waits_until_it_is_created(
     clock: FakeClock,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    own, later = broker.exchange(broker.name("own")), broker.name("later")
-    queue = broker.queue(broker.name("q"))
-    broker.queue(broker.name("other"), "other", exchange=own)
+    own, later = broker.exchange("own"), "later"
+    queue = broker.queue("inbox")
+    broker.queue("other", "other", exchange=own)
     routes = {"elsewhere": Route(exchange=later)}
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=own, routes=routes)
     relay = OutboxRelay(outbox, engine, publisher, clock=clock, retry=HASTY)
@@ -219,10 +219,10 @@ async def test_a_missing_permission_is_waited_for_until_it_is_given(
     name: str,
     reason: str,
 ) -> None:
-    own, shut = broker.exchange(broker.name("own")), broker.exchange(broker.name("shut"))
-    queue = broker.queue(broker.name("q"), "#", exchange=shut)
+    own, shut = broker.exchange("own"), broker.exchange("shut")
+    queue = broker.queue("inbox", "#", exchange=shut)
     broker.bind(queue, own, "secret")
-    broker.queue(broker.name("other"), "other", exchange=own)
+    broker.queue("other", "other", exchange=own)
     user.may(write=".*")
     publisher = RabbitMQPublisher(user.url, exchange=own, routes={"shut": Route(exchange=shut)})
     relay = OutboxRelay(outbox, engine, publisher, clock=clock, retry=HASTY)
@@ -242,9 +242,9 @@ async def test_a_missing_permission_is_waited_for_until_it_is_given(
 async def test_a_relay_that_starts_anew_waits_as_the_one_before_it_did(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str, clock: FakeClock
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
-    queue = broker.queue(broker.name("q"))
-    broker.queue(broker.name("other"), "other", exchange=exchange)
+    exchange = broker.exchange("events")
+    queue = broker.queue("inbox")
+    broker.queue("other", "other", exchange=exchange)
     await save_notes(engine, "unwanted")
     for _ in range(2):
         publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange)
@@ -261,8 +261,8 @@ async def test_health_is_degraded_while_a_route_waits_and_recovers(
     engine: AsyncEngine, broker: Broker, rabbitmq_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "REFUSED_FOR", 0.2)
-    exchange = broker.exchange(broker.name("e"))
-    queue = broker.queue(broker.name("q"))
+    exchange = broker.exchange("events")
+    queue = broker.queue("inbox")
     relay = OutboxRelay(outbox, engine, RabbitMQPublisher(rabbitmq_url, exchange=exchange))
     await save(engine, noted("unwanted", 1, 1))
     async with relay.running():
@@ -291,7 +291,7 @@ async def outcomes(publisher: RabbitMQPublisher, *records: ClaimedRecord) -> lis
 async def test_a_route_or_the_publisher_can_refuse_or_accept_what_no_queue_takes(
     broker: Broker, rabbitmq_url: str
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
+    exchange = broker.exchange("events")
     routes = {
         "wait": Route(unroutable="wait"),
         "refuse": Route(unroutable="refuse"),
@@ -312,9 +312,9 @@ async def test_a_route_or_the_publisher_can_refuse_or_accept_what_no_queue_takes
 async def test_a_route_or_the_publisher_can_refuse_what_a_full_queue_rejects(
     broker: Broker, rabbitmq_url: str
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
+    exchange = broker.exchange("events")
     limits = {"max_length": 0, "overflow": "reject-publish"}
-    broker.queue(broker.name("full"), "#", exchange=exchange, **limits)
+    broker.queue("full", "#", exchange=exchange, **limits)
     records = [claimed(noted(name, 1, 1)) for name in ("wait", "refuse", "default")]
     routes = {"wait": Route(rejected="wait"), "refuse": Route(rejected="refuse")}
     waiting = RabbitMQPublisher(rabbitmq_url, exchange=exchange, routes=routes)
@@ -326,8 +326,8 @@ async def test_a_route_or_the_publisher_can_refuse_what_a_full_queue_rejects(
 async def test_a_message_has_the_priority_expiration_and_app_id_of_its_route(
     broker: Broker, rabbitmq_url: str
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
-    queue = broker.queue(broker.name("q"), "#", exchange=exchange)
+    exchange = broker.exchange("events")
+    queue = broker.queue("inbox", "#", exchange=exchange)
     urgent = Route(priority=7, expiration=timedelta(minutes=5), app_id="shop")
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange, routes={"urgent": urgent})
     records = [
@@ -349,10 +349,10 @@ async def test_a_message_has_the_priority_expiration_and_app_id_of_its_route(
 async def test_while_a_route_fails_one_message_of_each_call_tries_it(
     broker: Broker, rabbitmq_url: str
 ) -> None:
-    exchange = broker.exchange(broker.name("e"))
+    exchange = broker.exchange("events")
     limits = {"max_length": 0, "overflow": "reject-publish"}
-    copies = broker.queue(broker.name("copies"), "#", exchange=exchange)
-    full = broker.queue(broker.name("full"), "full.#", exchange=exchange, **limits)
+    copies = broker.queue("copies", "#", exchange=exchange)
+    full = broker.queue("full", "full.#", exchange=exchange, **limits)
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange)
     records = [claimed(noted(f"full.{n % 2}", n, n)) for n in range(100)]
     others = [claimed(noted("other", n, n)) for n in range(100)]
@@ -384,9 +384,8 @@ async def test_what_is_deleted_of_the_topology_is_declared_again_and_nobody_noti
     clock: FakeClock,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    own, other = broker.name("own"), broker.name("other")
-    first, second = broker.name("first"), broker.name("second")
-    broker.owns(exchanges=(own, other), queues=(first, second))
+    own, other = "own", "other"
+    first, second = "first", "second"
     topology = Topology(
         exchanges=[Exchange(own), Exchange(other, "fanout")],
         queues=[Queue(first, [Binding(own, "a.*")]), Queue(second, [Binding(other)])],
@@ -421,8 +420,7 @@ async def test_what_is_deleted_of_the_topology_is_declared_again_and_nobody_noti
 async def test_a_topology_is_not_declared_again_for_a_key_that_it_does_not_take(
     broker: Broker, rabbitmq_url: str
 ) -> None:
-    exchange, queue = broker.name("e"), broker.name("q")
-    broker.owns(exchanges=(exchange,), queues=(queue,))
+    exchange, queue = "events", "inbox"
     topology = Topology(exchanges=[Exchange(exchange)], queues=[Queue(queue)])
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange, topology=topology)
     await publisher.open()
@@ -436,8 +434,7 @@ async def test_a_topology_is_not_declared_again_for_a_key_that_it_does_not_take(
 async def test_a_topology_that_cannot_be_declared_again_is_logged_and_its_records_wait(
     broker: Broker, user: User, caplog: pytest.LogCaptureFixture
 ) -> None:
-    exchange, queue = broker.name("e"), broker.name("q")
-    broker.owns(exchanges=(exchange,), queues=(queue,))
+    exchange, queue = "events", "inbox"
     topology = Topology(exchanges=[Exchange(exchange)], queues=[Queue(queue, [Binding(exchange)])])
     user.may(configure=".*", write=".*", read=".*")
     publisher = RabbitMQPublisher(user.url, exchange=exchange, topology=topology)
@@ -450,7 +447,7 @@ async def test_a_topology_that_cannot_be_declared_again_is_logged_and_its_record
         assert isinstance(outcome, Postponed)
         publisher._sender._restorer._began -= DECLARE_EVERY  # type: ignore[union-attr]
     [line] = [each for each in caplog.messages if "cannot declare the topology again" in each]
-    assert queue in line
+    assert f"`{queue}`" in line
     user.may(configure=".*", write=".*", read=".*")
     assert await publisher.publish([record]) == [Delivered()]
     await publisher.close()

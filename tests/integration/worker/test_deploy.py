@@ -5,7 +5,6 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,8 @@ from scripts.servers import find_program
 from tests.integration.worker.deployment import DEPLOY, Dockerfile, compose, manifests, unit
 from tests.support.broker import Broker
 from tests.support.command import ROOT, SCRIPT, Command, Commands
-from tests.support.ports import free_ports
 from tests.support.services import missing
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.extended, pytest.mark.no_cover]  # it runs the worker as others do
 
@@ -222,19 +220,6 @@ def test_the_kustomization_names_the_files_and_the_image_of_this_version() -> No
 
 
 @pytest.fixture
-def port() -> int:
-    [port] = free_ports(1)
-    return port
-
-
-@pytest.fixture
-async def client(port: int) -> AsyncIterator[httpx.AsyncClient]:
-    address = f"http://127.0.0.1:{port}"
-    async with httpx.AsyncClient(base_url=address, timeout=PATIENCE, trust_env=False) as client:
-        yield client
-
-
-@pytest.fixture
 def empty_database(doctor_database: URL) -> str:
     """A database without a table."""
     url = doctor_database.render_as_string(hide_password=False)
@@ -288,14 +273,14 @@ async def test_the_services_of_compose_create_the_tables_and_the_exchange_and_de
     client: httpx.AsyncClient,
     port: int,
 ) -> None:
-    exchange = broker.name("shop")
+    exchange = "shop"
     services = compose(PASSWORDS | {"RABBITMQ_EXCHANGE": exchange})
     here = {"DATABASE_URL": empty_database, "RABBITMQ_URL": rabbitmq_url}
     for name in ("tables", "exchange"):
         for _ in range(2):  # and every time that the others are started
             service = services[name]
             await run_job(postroom, service["command"], {**service["environment"], **here})
-    queue = broker.queue(broker.name("orders"), "#", exchange=exchange)
+    queue = broker.queue("orders", "#", exchange=exchange)
     environment = {
         **DOCKERFILE.environment,
         **services["worker"]["environment"],
@@ -352,8 +337,8 @@ async def test_the_command_of_the_unit_delivers_until_systemd_stops_it(
     port: int,
     tmp_path: Path,
 ) -> None:
-    exchange = broker.exchange(broker.name("shop"))
-    queue = broker.queue(broker.name("orders"), "#", exchange=exchange)
+    exchange = broker.exchange("shop")
+    queue = broker.queue("orders", "#", exchange=exchange)
     write_toml(tmp_path, empty_database, rabbitmq_url, exchange)
     words, environment = systemd_words(tmp_path)
     environment["POSTROOM_HEALTH_PORT"] = str(port)

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -18,7 +17,6 @@ from postroom.relay.health import Health, HealthStatus
 from tests.support.broker import Broker
 from tests.support.command import Command, Commands
 from tests.support.listening import HOST, serving
-from tests.support.ports import free_ports
 from tests.support.proxy import Proxy
 from tests.support.rows import all_delivered, save, until
 from tests.support.waiting import PATIENCE
@@ -26,21 +24,6 @@ from tests.support.waiting import PATIENCE
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
 
 LETTER = UntypedEvent(event_type="letter.sent", payload={})
-
-
-@pytest.fixture
-def port() -> int:
-    """A port that nobody listens on."""
-    [port] = free_ports(1)
-    return port
-
-
-@pytest.fixture
-async def client(port: int) -> AsyncIterator[httpx.AsyncClient]:
-    """Who watches over the worker."""
-    address = f"http://{HOST}:{port}"
-    async with httpx.AsyncClient(base_url=address, timeout=PATIENCE, trust_env=False) as client:
-        yield client
 
 
 async def answers(
@@ -67,8 +50,8 @@ async def test_a_worker_that_delivers_is_live_and_ready(
     client: httpx.AsyncClient,
     port: int,
 ) -> None:
-    exchange = broker.exchange(broker.name("letters"))
-    broker.queue(broker.name("inbox"), "#", exchange=exchange)
+    exchange = broker.exchange("letters")
+    broker.queue("inbox", "#", exchange=exchange)
     words = ["--database", database_url, "--broker", rabbitmq_url, "--exchange", exchange]
     worker = postroom("worker", *words, "--health-port", str(port))
     assert await answers(client, worker, "/live", 200, "live") == {}
@@ -90,12 +73,11 @@ async def test_a_worker_that_delivers_is_live_and_ready(
 async def test_a_worker_without_its_exchange_is_live_but_not_ready_and_says_why(
     postroom: Commands,
     database_url: str,
-    broker: Broker,
     rabbitmq_url: str,
     client: httpx.AsyncClient,
     port: int,
 ) -> None:
-    exchange = broker.name("letters")
+    exchange = "letters"
     words = ["--database", database_url, "--broker", rabbitmq_url, "--exchange", exchange]
     worker = postroom("worker", *words, "--wait", "--health-port", str(port))
     brief = await answers(client, worker, "/ready", 503, "degraded")
@@ -142,8 +124,8 @@ async def test_it_can_wait_for_a_broker_that_comes_later(
     rabbitmq_url: str,
     port: int,
 ) -> None:
-    exchange = broker.exchange(broker.name("letters"))
-    queue = broker.queue(broker.name("inbox"), "#", exchange=exchange)
+    exchange = broker.exchange("letters")
+    queue = broker.queue("inbox", "#", exchange=exchange)
     await save(engine, LETTER)
     later = make_url(rabbitmq_url).set(port=port).render_as_string(hide_password=False)
     words = ["--database", database_url, "--broker", later, "--exchange", exchange]

@@ -40,8 +40,8 @@ async def test_request_delivery_and_consumer_are_one_trace(
 ) -> None:
     for exchange in ("shop", "audit"):
         broker.exchange(exchange)
-    orders = broker.queue(broker.name("orders"), "order.*", exchange="shop")
-    audit = broker.queue(broker.name("audit"), "paid", exchange="audit")
+    orders = broker.queue("orders", "order.*", exchange="shop")
+    audit = broker.queue("audit", "paid", exchange="audit")
     urls = {"DATABASE_URL": postgres_url, "RABBITMQ_URL": rabbitmq_url}
 
     request = postroom.python("-m", APP, "place", "order.placed=1", "order.paid=2", **urls)

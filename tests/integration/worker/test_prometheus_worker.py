@@ -12,7 +12,6 @@ from tests.integration.worker.prometheus import PANELS, prometheus_of, promtool,
 from tests.support.broker import Broker
 from tests.support.command import Command, Commands
 from tests.support.listening import HOST
-from tests.support.ports import free_ports
 from tests.support.postgres import SECRET
 from tests.support.rows import save
 from tests.support.waiting import PATIENCE, eventually
@@ -50,8 +49,7 @@ relay = OutboxRelay(
 
 
 @pytest.fixture
-def target() -> str:
-    [port] = free_ports(1)
+def target(port: int) -> str:
     return f"{HOST}:{port}"
 
 
@@ -86,8 +84,8 @@ async def test_prometheus_scrapes_a_worker_and_evaluates_the_alerts(
     target: str,
     tmp_path: Path,
 ) -> None:
-    exchange = broker.exchange(broker.name("letters"))
-    broker.queue(broker.name("inbox"), "#", exchange=exchange)
+    exchange = broker.exchange("letters")
+    broker.queue("inbox", "#", exchange=exchange)
     words = ["--database", database_url, "--broker", rabbitmq_url, "--exchange", exchange]
     worker = postroom("worker", *words, "--health-port", target.rpartition(":")[2])
     await save(engine, LETTER)

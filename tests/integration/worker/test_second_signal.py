@@ -64,8 +64,8 @@ async def test_it_ends_although_the_network_swallows_everything(
     network: Network,
     busy: bool,
 ) -> None:
-    exchange = broker.exchange(broker.name("letters"))
-    broker.queue(broker.name("inbox"), "#", exchange=exchange)
+    exchange = broker.exchange("letters")
+    broker.queue("inbox", "#", exchange=exchange)
     worker = postroom(
         "worker",
         "tests.integration.worker.gated_app:to_rabbitmq",

@@ -276,7 +276,7 @@ def test_a_topology_that_differs_from_the_brokers(
     rabbitmq_url: str,
     wait: tuple[str, ...],
 ) -> None:
-    exchange = broker.exchange(broker.name("letters"), "fanout")
+    exchange = broker.exchange("letters", "fanout")
     run_postroom.write(
         "shop.py",
         f"""

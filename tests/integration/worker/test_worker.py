@@ -26,12 +26,12 @@ GATED = "tests.integration.worker.gated_app"
 
 @pytest.fixture
 def exchange(broker: Broker) -> str:
-    return broker.exchange(broker.name("letters"))
+    return broker.exchange("letters")
 
 
 @pytest.fixture
 def queue(broker: Broker, exchange: str) -> str:
-    return broker.queue(broker.name("inbox"), "#", exchange=exchange)
+    return broker.queue("inbox", "#", exchange=exchange)
 
 
 @pytest.fixture
