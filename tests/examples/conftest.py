@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from tests.examples.demo import Demo, as_make_does, running_demo
 from tests.support.command import Commands, commands_in
+from tests.support.services import BROKER_SECRET
 
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-")
 
@@ -17,7 +18,7 @@ ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-")
 @pytest.fixture
 def commands(tmp_path: Path) -> Iterator[Commands]:
     """Start processes for one test; none is left, and none writes a password."""
-    with commands_in(tmp_path, "guest:guest", "hunter2") as commands:
+    with commands_in(tmp_path, BROKER_SECRET, "hunter2") as commands:
         yield commands
 
 

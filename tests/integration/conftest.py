@@ -4,7 +4,6 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 from sqlalchemy import URL, Engine, create_engine, make_url, text
@@ -15,7 +14,8 @@ from tests.support.command import Commands, commands_in
 from tests.support.commit_order import relaxed
 from tests.support.doctor_checks import Checks, checks_at
 from tests.support.in_process import InProcess, in_process
-from tests.support.postgres import SECRET, temporary_database
+from tests.support.postgres import temporary_database
+from tests.support.services import SECRETS
 from tests.support.shop import Base, outbox
 from tests.support.shop_with_failures import Shop, save_with_failures
 from tests.support.story import Play, Story
@@ -150,15 +150,14 @@ def sync_database(request: pytest.FixtureRequest) -> Engine:
 @pytest.fixture
 def postroom(tmp_path: Path) -> Iterator[Commands]:
     """Start the command `postroom`; no process of it writes a password."""
-    with commands_in(tmp_path, SECRET, quote(SECRET, safe=""), "guest:guest") as commands:
+    with commands_in(tmp_path, *SECRETS) as commands:
         yield commands
 
 
 @pytest.fixture
 def run_postroom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcess]:
     """Run the command `postroom` in this process; it writes no password."""
-    secrets = (SECRET, quote(SECRET, safe=""), "guest:guest")
-    with in_process(tmp_path, monkeypatch, *secrets) as run_postroom:
+    with in_process(tmp_path, monkeypatch, *SECRETS) as run_postroom:
         yield run_postroom
 
 

@@ -3,7 +3,7 @@
 It looks at this process (environment variables, working directory, child processes, listening
 ports, files outside tmp_path) and at the database that tests share (schemas, tables, functions;
 databases and roles of the server). What fixtures of a wider scope keep is there before the test
-begins. RabbitMQ needs no look: each test has a vhost of its own.
+begins. Of RabbitMQ it looks at vhosts and users: a test may declare nothing outside its own vhost.
 """
 
 import os
@@ -22,7 +22,7 @@ import psycopg
 import pytest
 from sqlalchemy import URL
 
-from tests.support import postgres, program
+from tests.support import postgres, program, rabbitmq
 from tests.support.services import OWN
 from tests.support.waiting import PATIENCE, step
 
@@ -106,6 +106,7 @@ def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     Watch.written.clear()
     yield
     left = _what_stays(lambda: look() - before - Watch.kept)
+    left |= rabbitmq.left_behind()
     left |= {f"file {path}" for path in Watch.written if os.path.exists(path)}
     if left:
         pytest.fail(f"left behind: {', '.join(sorted(left))}", pytrace=False)

@@ -10,11 +10,8 @@ from psycopg import sql
 from psycopg.errors import InsufficientPrivilege, ObjectInUse
 from sqlalchemy import URL, make_url
 
-from tests.support.services import missing, own_name, service_url
+from tests.support.services import SECRET, missing, own_name, service_url
 from tests.support.waiting import PATIENCE
-
-SECRET = "s3cr:t/p@ss#%?&"
-"""A password, of characters that are hard to write in a URL."""
 
 KEPT: set[str] = set()
 """The names of the databases and roles that exist now, and will be dropped."""

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
@@ -11,6 +12,13 @@ SESSION = os.environ.setdefault("POSTROOM_TEST_SESSION", uuid4().hex[:8])
 """The session's id, which the workers of pytest-xdist inherit."""
 OWN = f"postroom_{SESSION}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_"
 """The beginning of all names that this process gives to databases, roles, vhosts and users."""
+
+SECRET = "s3cr:t/p@ss#%?&"
+"""The password of roles in PostgreSQL, of characters that are hard to write in a URL."""
+BROKER_SECRET = "br0ker:p@ss/w%rd?"
+"""The password of users of RabbitMQ."""
+SECRETS = tuple(form for each in (SECRET, BROKER_SECRET) for form in (each, quote(each, safe="")))
+"""What nothing that is written may contain."""
 
 
 def own_name(what: str) -> str:

@@ -17,6 +17,7 @@ from tests.support.broker import Broker
 from tests.support.command import Command, Commands, commands_in
 from tests.support.proxy import How
 from tests.support.rabbitmq import temporary_vhost
+from tests.support.services import BROKER_SECRET
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.extended
@@ -45,7 +46,7 @@ def installation(
     with (
         template.copy() as database_url,
         temporary_vhost() as rabbitmq_url,
-        commands_in(tmp_path_factory.mktemp("consumer"), "guest:guest") as commands,
+        commands_in(tmp_path_factory.mktemp("consumer"), BROKER_SECRET) as commands,
         Database(database_url) as database,
     ):
         urls = {"DATABASE_URL": database_url, "RABBITMQ_URL": rabbitmq_url}

@@ -15,7 +15,7 @@ from scripts.servers import HOST
 from tests.support.command import Command, Commands
 from tests.support.in_process import InProcess
 from tests.support.ports import free_ports
-from tests.support.postgres import SECRET
+from tests.support.services import SECRET
 from tests.support.waiting import PATIENCE
 
 TOKEN, READER_TOKEN = "operators-token-4711", "readers-token-0815"

@@ -11,8 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from postroom import UntypedEvent
 from tests.support.in_process import InProcess
-from tests.support.postgres import SECRET
 from tests.support.rows import save
+from tests.support.services import SECRET
 
 pytestmark = pytest.mark.requirement("E6")
 

@@ -20,13 +20,13 @@ from tests.integration.operators import secrets_app
 from tests.support.command import ROOT, Commands, commands_in
 from tests.support.in_process import InProcess
 from tests.support.listening import HOST
-from tests.support.postgres import SECRET
+from tests.support.services import SECRETS
 from tests.support.waiting import FULL, eventually
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.requirement("E10")]
 
 RELAY = "tests.integration.operators.secrets_app:relay"
-HIDDEN = (*secrets_app.HIDDEN, SECRET, quote(SECRET, safe=""), "guest:guest")
+HIDDEN = (*secrets_app.HIDDEN, *SECRETS)
 WORDS = {
     "worker": [RELAY, "--once", "--log-level", "DEBUG"],
     "topology": ["--exchange", "canaries"],

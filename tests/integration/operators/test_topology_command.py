@@ -8,7 +8,7 @@ from yarl import URL
 
 from tests.support.broker import Broker
 from tests.support.in_process import InProcess
-from tests.support.postgres import SECRET
+from tests.support.services import SECRET
 from tests.support.waiting import eventually
 
 USAGE, BROKER = 2, 5
@@ -144,7 +144,7 @@ def test_a_broker_that_refuses_the_login_is_an_error(
 ) -> None:
     wrong = str(URL(rabbitmq_url).with_password(SECRET))
     line = run_postroom("topology", "--apply", RABBITMQ_URL=wrong).error_line(BROKER)
-    assert "refused the login of `guest`" in line
+    assert "refused the login of " in line
 
 
 @pytest.mark.usefixtures("shop")

@@ -18,6 +18,7 @@ from tests.support.broker import Broker
 from tests.support.listening import serving
 from tests.support.rabbitmq import User, temporary_user
 from tests.support.rows import all_delivered_by, rows, save, until
+from tests.support.services import BROKER_SECRET
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
 
@@ -63,13 +64,13 @@ async def refusal(publisher: RabbitMQPublisher, *secrets: str, silent: bool = Fa
 async def test_a_wrong_password_is_an_outage_that_names_the_user(rabbitmq_url: str) -> None:
     url = str(URL(rabbitmq_url).with_password(SECRET))
     text = await refusal(RabbitMQPublisher(url, exchange="amq.topic"), SECRET)
-    assert "refused the login of `guest`" in text
+    assert f"refused the login of `{URL(url).user}`" in text
     assert "Check the user, the password and the vhost" in text
 
 
 async def test_an_unknown_vhost_is_an_outage_that_names_it(rabbitmq_url: str) -> None:
     url = str(URL(rabbitmq_url).with_path("/no-such-vhost"))
-    text = await refusal(RabbitMQPublisher(url, exchange="amq.topic"), "guest:guest")
+    text = await refusal(RabbitMQPublisher(url, exchange="amq.topic"), BROKER_SECRET)
     assert "the vhost `no-such-vhost`" in text
     assert "Check that it exists" in text
 

@@ -104,7 +104,7 @@ async def test_what_amqp_cannot_hold_is_an_error_that_leaves_nothing_behind(
 
 async def test_a_wrong_password_is_refused_in_one_line_without_it(rabbitmq_url: str) -> None:
     url = str(URL(rabbitmq_url).with_password("hunter2"))
-    with pytest.raises(ConnectError, match="refused the login of `guest`") as caught:
+    with pytest.raises(ConnectError, match="refused the login of") as caught:
         await Cluster(url).connect()
     assert "hunter2" not in str(caught.value)
     assert "\n" not in str(caught.value)

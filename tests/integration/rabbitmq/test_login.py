@@ -19,7 +19,7 @@ from postroom.publishers.rabbitmq import Credentials, RabbitMQPublisher
 from tests.support.broker import Broker
 from tests.support.fake_broker import fake_broker
 from tests.support.proxy import How, proxy_to
-from tests.support.rabbitmq import User, administration_of, temporary_user
+from tests.support.rabbitmq import User, administration, temporary_user
 from tests.support.rows import all_delivered, save, until
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
@@ -154,10 +154,9 @@ async def test_the_broker_lists_the_connection_by_program_host_and_process(
     publisher = RabbitMQPublisher(f"{rabbitmq_url}?name=shop-outbox", exchange="")
     await publisher.open()
     name = f"shop-outbox {socket.gethostname()}:{os.getpid()}"
-    administration = administration_of(URL(rabbitmq_url))
 
     async def is_listed() -> bool:
-        return name in await asyncio.to_thread(administration.connection_properties)
+        return name in await asyncio.to_thread(administration().connection_properties)
 
     await eventually(is_listed, name)
     await publisher.close()

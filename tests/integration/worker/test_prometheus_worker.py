@@ -12,8 +12,8 @@ from tests.integration.worker.prometheus import PANELS, prometheus_of, promtool,
 from tests.support.broker import Broker
 from tests.support.command import Command, Commands
 from tests.support.listening import HOST
-from tests.support.postgres import SECRET
 from tests.support.rows import save
+from tests.support.services import BROKER_SECRET, SECRET
 from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.no_cover  # others cover the same, for less time
@@ -116,7 +116,7 @@ async def test_prometheus_scrapes_a_worker_and_evaluates_the_alerts(
         await eventually(evaluated)
     page = await metrics(worker, target, "postroom_workers")
     assert promtool("check", "metrics", stdin=page) == ""
-    for secret in (SECRET, "guest", CARD):
+    for secret in (SECRET, BROKER_SECRET, CARD):
         assert secret not in page
     assert await worker.stop() == 0
 

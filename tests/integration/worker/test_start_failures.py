@@ -19,8 +19,7 @@ from tests.support.broker import Broker
 from tests.support.command import SCRIPT, Commands
 from tests.support.in_process import InProcess
 from tests.support.listening import HOST
-from tests.support.postgres import SECRET
-from tests.support.services import own_name
+from tests.support.services import SECRET, own_name
 
 HIDE = """
 import os, sys
@@ -255,7 +254,7 @@ def test_a_wrong_password_of_the_broker(
 ) -> None:
     wrong = str(URL(rabbitmq_url).with_password(SECRET))
     line = error_line(run_postroom, Exit.BROKER, DATABASE_URL=database_url, RABBITMQ_URL=wrong)
-    assert "refused the login of `guest`" in line
+    assert "refused the login of " in line
 
 
 @pytest.mark.parametrize("once", [(), ("--once",)], ids=["run", "once"])
