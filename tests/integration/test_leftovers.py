@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.command import ROOT
 
 UNTIDY = """
@@ -38,6 +40,7 @@ def test_tidy(rabbitmq_url):
 NAMED = ("database ", "function left_over", "table left_behind", "_left_user_", "_left_vhost_")
 
 
+@pytest.mark.extended
 def test_each_kind_is_named_once(tmp_path: Path) -> None:
     (tmp_path / "test_untidy.py").write_text(UNTIDY)
     plugins = ("-p", "conftest", "-p", "no:randomly", "-p", "no:cacheprovider")

@@ -125,10 +125,8 @@ class ManagementApi:
 
     def names(self) -> list[str]:
         """Return the names of all vhosts and users."""
-        listed = [
-            self._client.get(each, params={"columns": "name"}) for each in ("vhosts", "users")
-        ]
-        return [each["name"] for answer in listed for each in answer.json()]
+        answers = map(self._client.get, ("vhosts?columns=name", "users?columns=name"))
+        return [each["name"] for answer in answers for each in answer.json()]
 
     def permit(self, vhost: str, user: str, configure: str, write: str, read: str) -> None:
         self._put(f"permissions/{vhost}/{user}", configure=configure, write=write, read=read)
