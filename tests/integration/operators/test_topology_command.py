@@ -138,14 +138,6 @@ def test_what_differs_on_the_broker_is_an_error_and_stays(
     broker.exchange(NAME, "fanout")  # would fail if it were otherwise now
 
 
-def test_a_broker_that_refuses_the_login_is_an_error(
-    run_postroom: InProcess, rabbitmq_url: str
-) -> None:
-    wrong = str(URL(rabbitmq_url).with_password(SECRET))
-    line = run_postroom("topology", "--apply", RABBITMQ_URL=wrong).error_line(BROKER)
-    assert "`guest`" in line
-
-
 @pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize(
     ("words", "says"),
