@@ -105,7 +105,7 @@ def test_a_model_that_would_not_come_back_is_refused(
 
 
 def test_a_model_that_was_never_validated_is_refused() -> None:
-    with pytest.raises(Unfit, match="cannot be written by pydantic"):
+    with pytest.raises(Unfit, match="pydantic"):
         codec_for(Pet).encode(Pet.model_construct(name=5))
 
 
