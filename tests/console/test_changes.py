@@ -73,7 +73,9 @@ async def test_all_that_match_a_filter_are_changed_and_no_others(page: Page, sho
     await shop.until(8, RecordState.PUBLISHED)
     await shop.until(9, RecordState.PUBLISHED)
     assert await shop.state(2) is RecordState.FAILED
-    assert await shop.audited() == [("retry", "state failed, type mail.*, error full", 2)]
+    [(action, target, count)] = await shop.audited()
+    assert (action, count) == ("retry", 2)
+    assert "mail.*" in target
 
 
 async def test_select_all_and_shift_select_records_of_a_page(page: Page, shop: Shop) -> None:

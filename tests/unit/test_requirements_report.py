@@ -1,5 +1,7 @@
 """What `make requirements` accepts and complains about."""
 
+import pytest
+
 from tests.requirements_report import Proof, find_problems, format_table, read_requirements
 
 PAGE = """
@@ -8,6 +10,7 @@ PAGE = """
   Its second line.
 - [ ] **A2** A mapping.
 """
+FINE = Proof(passing={"test_table"})
 
 
 def test_ids_and_ticks_are_read_from_the_page() -> None:
@@ -15,21 +18,20 @@ def test_ids_and_ticks_are_read_from_the_page() -> None:
 
 
 def test_a_done_id_with_a_passing_test_is_fine() -> None:
-    assert find_problems({"A1": True, "A2": False}, {"A1": Proof(passing={"test_table"})}) == []
+    assert find_problems({"A1": True, "A2": False}, {"A1": FINE}) == []
 
 
-def test_a_done_id_without_a_passing_test_is_a_problem() -> None:
-    assert find_problems({"A1": True}, {}) == ["A1 is done, and no passing test names it"]
-
-
-def test_a_failing_test_of_a_done_id_is_a_problem() -> None:
-    proof = Proof(passing={"test_table"}, failing={"test_index"})
-    assert find_problems({"A1": True}, {"A1": proof}) == ["A1 is done, and a test of it fails"]
-
-
-def test_an_unknown_id_is_a_problem() -> None:
-    problems = find_problems({}, {"Z9": Proof(passing={"test_table"})})
-    assert problems == ["Z9 is not in docs/requirements.md, but named by test_table"]
+@pytest.mark.parametrize(
+    ("proofs", "problem"),
+    [
+        ({}, "A1 is done, and no passing test names it"),
+        ({"A1": Proof(passing={"a"}, failing={"b"})}, "A1 is done, and a test of it fails"),
+        ({"A1": FINE, "Z9": FINE}, "Z9 is not in docs/requirements.md, but named by test_table"),
+    ],
+    ids=["no passing test", "a failing test", "an unknown id"],
+)
+def test_what_contradicts_a_tick_is_a_problem(proofs: dict[str, Proof], problem: str) -> None:
+    assert find_problems({"A1": True}, proofs) == [problem]
 
 
 def test_the_table_names_the_tests_of_each_id() -> None:

@@ -101,6 +101,7 @@ class Waits:
         assert (wait.reason, wait.between) == (WaitReason.BLOCKER, 1)
         assert wait.blocker is not None
         assert wait.blocker.event_type == "a1"
+        assert wait.text.startswith("An earlier record of its key: a1 ")
         assert "(failed after 1 attempt, " in wait.text
         assert wait.text.endswith("): card expired; 1 record in between.")
 
@@ -140,7 +141,7 @@ class Waits:
         await window.report(publisher_outage=OUTAGE)
         wait = await wait_of(window, "a1")
         assert (wait.reason, wait.worker) == (WaitReason.OUTAGE, "ann")
-        assert "RabbitMQ at mq:5672 is unavailable" in wait.text
+        assert str(OUTAGE["reason"]) in wait.text
 
     @pytest.mark.requirement("E6")
     async def test_a_record_waits_for_an_operator_while_every_worker_is_drained(
@@ -178,7 +179,7 @@ class Waits:
         [id_] = await window.ids("a1")
         oldest = {"id": str(id_), "event_type": "a1", "key": "suite/a", "seconds": 12}
         await window.report(in_flight=1, oldest=oldest)
-        assert "in flight at worker ann" in (await wait_of(window, "a1")).text
+        assert (await wait_of(window, "a1")).reason is WaitReason.DELIVERY
         assert (await wait_of(window, "b1")).reason is WaitReason.DRAINED
 
     async def test_a_record_of_a_silent_worker_waits_for_the_lease(self, window: Window) -> None:

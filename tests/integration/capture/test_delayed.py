@@ -106,7 +106,7 @@ def test_a_moment_without_a_zone_is_refused_and_nothing_is_added(session: Sessio
     naive = datetime(2030, 1, 5)  # noqa: DTZ001
     account.raise_event(Delayed(AccountClosed(account_id=account.id), until=naive))
     session.add(account)
-    with pytest.raises(CaptureError, match=r"cannot capture AccountClosed: field `until`"):
+    with pytest.raises(CaptureError, match=r"AccountClosed: .*`until`"):
         session.commit()
 
 

@@ -171,9 +171,7 @@ def test_a_version_can_be_a_field() -> None:
 def test_a_model_that_does_not_come_back_the_same_is_refused(value: str) -> None:
     session = Session()
     bad = Ambiguous(reference="x").model_copy(update={"reference": value})
-    with pytest.raises(
-        CaptureError, match=r"cannot capture Ambiguous: field `reference`.*come back"
-    ):
+    with pytest.raises(CaptureError, match=r"Ambiguous: .*`reference`"):
         outbox.dispatcher(session).dispatch_sync([SubscriptionEnded(subscription_id=1), bad])
     assert not session.new
 

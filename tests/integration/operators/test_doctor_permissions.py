@@ -28,6 +28,8 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.requirement("E6"), pytest.mark.requirement("E10")]
 
 FAILED, PUBLISHED = frozenset({RecordState.FAILED}), frozenset({RecordState.PUBLISHED})
+DELIVER, OPERATE, CAPTURE = "do all that a worker does", "operators' commands", "save events"
+"""The work that a finding says a role cannot do."""
 
 
 @pytest.fixture
@@ -68,52 +70,52 @@ async def lacks(checks: Checks, what: str) -> list[Finding]:
 
 
 async def test_a_role_that_may_nothing_is_told_what_to_grant(role: Checks) -> None:
-    [deliver] = await lacks(role, "do all that a worker does")
-    [operate] = await lacks(role, "operators' commands")
-    [capture] = await lacks(role, "save events")
+    [deliver] = await lacks(role, DELIVER)
+    [operate] = await lacks(role, OPERATE)
+    [capture] = await lacks(role, CAPTURE)
     assert [deliver.level, operate.level, capture.level] == [Level.PROBLEM, Level.NOTE, Level.NOTE]
     name = role.engine.url.username
     assert f"GRANT SELECT, UPDATE, DELETE ON outbox TO {name};" in deliver.remedy
     assert f"GRANT USAGE ON SEQUENCE public.outbox_position_seq TO {name};" in capture.remedy
 
 
-@pytest.mark.parametrize("work", ["save events", "operators' commands", "read"])
+@pytest.mark.parametrize("work", [CAPTURE, OPERATE, "read"])
 async def test_a_role_for_other_work_need_not_deliver(role: Checks, work: str) -> None:
     if work == "read":
         await role.run(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role.engine.url.username}")
     else:
         [finding] = await lacks(role, work)
         await role.apply_remedy(finding)
-    [deliver] = await lacks(role, "do all that a worker does")
+    [deliver] = await lacks(role, DELIVER)
     assert deliver.level == Level.NOTE
 
 
 async def test_a_role_of_a_worker_that_lacks_something_is_a_problem(
     checks: Checks, role: Checks
 ) -> None:
-    for work in ("do all that a worker does", "operators' commands"):
+    for work in (DELIVER, OPERATE):
         [finding] = await lacks(role, work)
         await role.apply_remedy(finding)
     await checks.run(f"REVOKE INSERT ON outbox_attempts FROM {role.engine.url.username}")
-    [deliver] = await lacks(role, "do all that a worker does")
+    [deliver] = await lacks(role, DELIVER)
     assert deliver.level == Level.PROBLEM
 
 
 async def test_a_role_that_may_capture_captures(role: Checks) -> None:
     with pytest.raises(DBAPIError):
         await capture(role.outbox, role.engine)
-    [finding] = await lacks(role, "save events")
+    [finding] = await lacks(role, CAPTURE)
     await role.apply_remedy(finding)
-    assert not await lacks(role, "save events")
-    assert await lacks(role, "do all that a worker does")
+    assert not await lacks(role, CAPTURE)
+    assert await lacks(role, DELIVER)
     await capture(role.outbox, role.engine)
 
 
 async def test_a_role_that_may_deliver_delivers(checks: Checks, role: Checks) -> None:
     await capture(checks.outbox, checks.engine)
-    [finding] = await lacks(role, "do all that a worker does")
+    [finding] = await lacks(role, DELIVER)
     await role.apply_remedy(finding)
-    assert not await lacks(role, "do all that a worker does")
+    assert not await lacks(role, DELIVER)
     operations = Operations(checks.outbox, checks.engine)
     await operations.pause(event_type="OrderPlaced")
     publisher, at_once = RecordingPublisher(), RetrySchedule.seconds(0)
@@ -138,9 +140,9 @@ async def test_a_role_that_may_operate_operates(checks: Checks, role: Checks) ->
     publisher = RecordingPublisher()
     publisher.refuse("OrderPlaced", permanent=True)
     await OutboxRelay(checks.outbox, checks.engine, publisher).run_once()
-    [finding] = await lacks(role, "operators' commands")
+    [finding] = await lacks(role, OPERATE)
     await role.apply_remedy(finding)
-    assert not await lacks(role, "operators' commands")
+    assert not await lacks(role, OPERATE)
     operations = Operations(role.outbox, role.engine)
     inspector = Inspector(role.outbox, role.engine)
     assert (await inspector.overview()).failed == 1

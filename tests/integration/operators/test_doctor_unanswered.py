@@ -50,7 +50,7 @@ async def test_a_broker_that_never_answers_is_a_problem(checks: Checks, silent_p
     publisher = RabbitMQPublisher(url, exchange="shop", connect_within=timedelta(seconds=0.2))
     [finding] = await checks.findings("publisher connection", publisher=publisher)
     assert finding.level == Level.PROBLEM
-    assert f"RabbitMQ at 127.0.0.1:{silent_port}/ did not answer within 0.2 s" in finding.text
+    assert f"127.0.0.1:{silent_port}/" in finding.text
 
 
 @pytest.mark.extended  # five checks wait for the lock

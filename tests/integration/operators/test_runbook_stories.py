@@ -115,9 +115,9 @@ async def test_a_handler_s_dependency_breaks(engine: AsyncEngine, incident: Inci
     assert group["count"] == 3
     # what it means for a customer
     why = await incident.types("why order/7")
-    assert "order/7 is blocked by order.paid" in why
-    assert "2 records wait behind it" in why
+    assert "order.paid" in why
     assert "postroom retry" in why
+    assert (await incident.reads("why order/7"))["waiting"] == 2
     # the payment service comes back, and the operator says so
     (incident.folder / payments_app.UP).touch()
     await incident.types("failures retry 1 --yes")
@@ -149,7 +149,7 @@ async def test_a_consumer_s_queue_is_full_or_gone(
     route = f"routing key `order.paid` of exchange `{exchange}`"
     await incident.sees("status", route)
     status = await incident.types("status", code=UNHEALTHY)
-    assert status.endswith("see      postroom blocked, postroom doctor\n")
+    assert "postroom doctor" in status.splitlines()[-1]
     [waiting] = (await incident.reads("status"))["waiting_routes"]
     assert waiting["route"] == route
     assert ("a queue is full" if problem == "full" else "no queue") in waiting["reason"]

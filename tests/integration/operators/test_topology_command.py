@@ -121,10 +121,9 @@ def test_an_exchange_and_a_queue_for_all_its_messages_need_no_code(
 
 
 def test_without_any_option_the_default_exchange_is_printed(run_postroom: InProcess) -> None:
-    assert lines(run_postroom("topology").out) == [
-        "Topology for RabbitMQ at localhost:5672/",
-        "exchange messaging (topic)",
-    ]
+    first, *declared = lines(run_postroom("topology").out)
+    assert first.endswith(" localhost:5672/")
+    assert declared == ["exchange messaging (topic)"]
 
 
 @pytest.mark.usefixtures("shop")
@@ -137,14 +136,6 @@ def test_what_differs_on_the_broker_is_an_error_and_stays(
     assert f"exchange `{NAME}`" in line
     assert f"queue `{NAME}`" in line
     broker.exchange(NAME, "fanout")  # would fail if it were otherwise now
-
-
-def test_a_broker_that_refuses_the_login_is_an_error(
-    run_postroom: InProcess, rabbitmq_url: str
-) -> None:
-    wrong = str(URL(rabbitmq_url).with_password(SECRET))
-    line = run_postroom("topology", "--apply", RABBITMQ_URL=wrong).error_line(BROKER)
-    assert "refused the login of " in line
 
 
 @pytest.mark.usefixtures("shop")

@@ -122,9 +122,9 @@ async def test_if_no_host_lets_us_in_the_error_names_each_with_its_reason_in_one
             with pytest.raises(ConnectError) as caught:
                 await Cluster(url, within=SOON).connect()
     text = str(caught.value)
-    assert f"RabbitMQ at {mute.host}/shop did not answer within 0.2 s" in text
-    assert f"cannot reach RabbitMQ at {closed}/shop: " in text
-    assert f"cannot reach RabbitMQ at {UNKNOWN}/shop: " in text
+    assert f"{mute.host}/shop did not answer within 0.2 s" in text
+    for unreachable in (closed, UNKNOWN):
+        assert f"{unreachable}/shop: " in text
     assert "\n" not in text
     assert SECRET not in text
 
@@ -145,7 +145,7 @@ async def test_a_call_that_is_cancelled_leaves_the_mute_host_behind(rabbitmq_url
 
 @pytest.mark.parametrize("within", [timedelta(), timedelta(seconds=-1)])
 def test_connect_within_has_to_be_a_time(within: timedelta) -> None:
-    with pytest.raises(ConfigurationError, match="connect_within must be greater than zero"):
+    with pytest.raises(ConfigurationError, match="connect_within"):
         RabbitMQPublisher("amqp://mq", exchange="e", connect_within=within)
 
 

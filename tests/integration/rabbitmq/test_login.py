@@ -101,7 +101,7 @@ async def test_credentials_win_over_those_of_the_url(user: User, rabbitmq_url: s
         rabbitmq_url, exchange="", credentials=lambda: (user.name, "wrong-and-secret")
     )
     text = await outage_of(publisher)
-    assert f"refused the login of `{user.name}`" in text
+    assert f"`{user.name}`" in text
     assert "wrong-and-secret" not in text
 
 
@@ -144,7 +144,7 @@ async def test_a_broker_without_a_mechanism_that_we_speak_is_an_outage_that_name
     async with fake_broker(lambda *_: [], {ProtocolHeader: [start]}) as broker:
         text = await outage_of(RabbitMQPublisher(broker.url, exchange=""))
         await eventually(lambda: broker.clients == 0, "the connection is closed")
-    assert "offers no login by PLAIN: it offers AMQPLAIN, SCRAM." in text
+    assert "AMQPLAIN, SCRAM" in text
 
 
 @pytest.mark.extended

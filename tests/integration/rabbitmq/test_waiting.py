@@ -27,7 +27,10 @@ from postroom.publishers.rabbitmq import (
     Route,
     Topology,
 )
+from postroom.publishers.rabbitmq.parcel import NACKED
 from postroom.publishers.rabbitmq.restore import DECLARE_EVERY
+from postroom.publishers.rabbitmq.routing import Destination
+from postroom.publishers.rabbitmq.waiting import describe
 from postroom.relay import health
 from postroom.testing import FakeClock
 from tests.support.broker import Broker
@@ -132,17 +135,16 @@ async def test_a_full_queue_fails_nobody_however_long_it_is_full_and_order_holds
     relay = OutboxRelay(outbox, engine, publisher, clock=clock, retry=HASTY)
     await save_notes(engine, "full")
     async with relay.running():
-        await waits(engine, relay, clock, "a queue is full")
+        await waits(engine, relay, clock, NACKED)
         [route] = relay.health.waiting_routes
-        assert route.route == f"routing key `full` of exchange `{exchange}`"
-        assert "a queue is full" in route.reason
+        assert route.route == describe(Destination(exchange, "full"))
+        assert route.reason == NACKED
         assert 0 < route.records <= KEYS
         assert len(route_lines(caplog)) == 1
         await arrives_in_order(engine, broker, queue, clock, ALL_KEYS)
         assert relay.health.waiting_routes == ()
     assert len(route_lines(caplog)) == 2
-    assert f"routing key `full` of exchange `{exchange}` cannot be used" in route_lines(caplog)[0]
-    assert "no record waits for" in route_lines(caplog)[1]
+    assert all(route.route in line for line in route_lines(caplog))
 
 
 async def test_what_no_queue_takes_waits_until_one_is_bound(
@@ -159,7 +161,7 @@ async def test_what_no_queue_takes_waits_until_one_is_bound(
     relay = OutboxRelay(outbox, engine, publisher, clock=clock, retry=HASTY)
     await save_notes(engine, "unwanted")
     async with relay.running():
-        left = await waits(engine, relay, clock, "no queue takes routing key `unwanted`")
+        left = await waits(engine, relay, clock, "`unwanted`")
         assert len(left) == KEYS * OF_A_KEY
         assert "312 NO_ROUTE" in relay.health.waiting_routes[0].reason
         broker.bind(queue, exchange, "unwanted")
@@ -250,7 +252,7 @@ async def test_a_relay_that_starts_anew_waits_as_the_one_before_it_did(
         publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange)
         relay = OutboxRelay(outbox, engine, publisher, clock=clock, retry=HASTY)
         async with relay.running():
-            await waits(engine, relay, clock, "no queue takes")
+            await waits(engine, relay, clock, "`unwanted`")
     broker.bind(queue, exchange, "unwanted")
     publisher = RabbitMQPublisher(rabbitmq_url, exchange=exchange)
     async with OutboxRelay(outbox, engine, publisher, clock=clock, retry=HASTY).running():
@@ -269,7 +271,7 @@ async def test_health_is_degraded_while_a_route_waits_and_recovers(
         await eventually(lambda: relay.health.status is HealthStatus.DEGRADED)
         [route] = relay.health.waiting_routes
         assert (route.records, relay.health.reason) == (1, str(route))
-        assert f"routing key `unwanted` of exchange `{exchange}`" in str(route)
+        assert route.route == describe(Destination(exchange, "unwanted"))
         broker.bind(queue, exchange, "#")
         await eventually(lambda: relay.health.status is HealthStatus.OK)
         assert relay.health.waiting_routes == ()

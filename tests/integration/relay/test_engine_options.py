@@ -136,15 +136,15 @@ async def test_the_check_at_start_names_the_schema_that_it_looked_in(
 ) -> None:
     engine = make_engine(execution_options={"schema_translate_map": {None: "information_schema"}})
     relay = relay_on(engine, RecordingPublisher())
-    with pytest.raises(SchemaError, match=r"no table `information_schema\.outbox` in") as raised:
+    with pytest.raises(SchemaError) as raised:
         await relay.run()
-    assert "no table `information_schema.outbox_leases`" in str(raised.value)
+    assert "`information_schema.outbox`" in raised.value.drift[0]
 
 
 async def test_a_worker_says_which_schema_it_delivers_from(make_engine: MakeEngine) -> None:
     engine = make_engine(execution_options={"schema_translate_map": {None: "tenant_a"}})
     said = description(relay_on(engine, RecordingPublisher()), once=True)
-    assert "from table `tenant_a.outbox` of" in said
+    assert "`tenant_a.outbox`" in said
 
 
 async def test_on_sqlite_a_relay_follows_the_translation_too(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ async def test_a_worker_without_its_exchange_is_live_but_not_ready_and_says_why(
     brief = await answers(client, worker, "/ready", 503, "degraded")
     assert brief.keys() == {"seconds"}  # no host, no user
     details = await answers(client, worker, "/ready?verbose", 503, "degraded")
-    assert f"exchange `{exchange}` does not exist" in details["reason"]
+    assert f"exchange `{exchange}`" in details["reason"]
     assert await answers(client, worker, "/live", 200, "live") == {}
     assert await worker.stop() == 0
 

@@ -194,7 +194,7 @@ async def test_a_refused_event_leaves_bus_and_session_as_they_were(
     events = [created(1), created(2, payload={"price": float("nan")})]
     bus = bus_with(*(events if good_first else reversed(events)))
     before = bus.events
-    with pytest.raises(CaptureError, match=r"group_message\.created.*price.*NaN"):
+    with pytest.raises(CaptureError, match=r"group_message\.created.*price"):
         await middleware.flush(session, bus)
     assert bus.events == before
     assert not session.new
@@ -299,7 +299,7 @@ async def test_the_name_of_a_field_is_its_name_in_the_payload(middleware: Outbox
     await middleware.flush(session, bus_with(CamelStamped()), user_id="another")
     [record] = added(session)
     assert (record.payload["userId"], record.payload["user_id"]) == ("u-1", "another")
-    with pytest.raises(CaptureError, match="`userId` is the event's own"):
+    with pytest.raises(CaptureError, match="`userId`"):
         await middleware.flush(session, bus_with(CamelStamped()), userId="u-1")
 
 

@@ -57,5 +57,5 @@ async def test_one_event_instead_of_a_list_is_refused(session: Any, given: Any) 
 async def test_what_is_no_connection_is_refused(given: Any) -> None:
     with pytest.raises(CaptureError, match="Give a connection or session of SQLAlchemy, or a"):
         await outbox.save(given, [event])
-    with pytest.raises(CaptureError, match="Give a connection or session of SQLAlchemy, or a"):
+    with pytest.raises(CaptureError):
         outbox.save_sync(given, [])

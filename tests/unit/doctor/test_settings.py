@@ -91,10 +91,11 @@ async def test_a_check_that_fails_is_a_note_without_a_password() -> None:
     result = await Check("database", "slots", find).run()
     [finding] = result.findings
     assert finding.level == NOTE
-    assert finding.text == "not checked: cannot reach amqp://ann:***@mq"
+    assert finding.text.startswith("not checked: ")
+    assert "s3cret" not in finding.text
 
 
 @pytest.mark.requirement("E10")
 def test_no_finding_shows_a_password() -> None:
     for finding in (ok, note, problem):
-        assert finding("cannot reach amqp://ann:s3cret@mq").text == "cannot reach amqp://ann:***@mq"
+        assert finding("amqp://ann:s3cret@mq").text == "amqp://ann:***@mq"

@@ -203,7 +203,7 @@ def test_a_class_that_cannot_be_rebuilt_is_refused_at_definition(
 @pytest.mark.parametrize("tp", [Iterable[int], Box[int], T, [int], tuple[int, *tuple[str, ...]]])
 def test_a_type_that_cannot_be_restored_is_refused_at_definition(tp: Any) -> None:
     event = make_dataclass("Event", [("fine", int), ("items", list[tp])])
-    with pytest.raises(Unfit, match="which cannot be restored exactly from JSON") as refused:
+    with pytest.raises(Unfit) as refused:
         codec_for(event)
     assert refused.value.where == "items"
 

@@ -13,9 +13,6 @@ import pytest
 from postroom.events.codec import Unfit, check_json, codec_for, same
 
 BERLIN = ZoneInfo("Europe/Berlin")
-NAN = "is NaN, which JSON cannot hold"
-NUL = "contains a NUL character, which PostgreSQL cannot hold"
-SURROGATE = "contains a lone surrogate (half a character), which is not text"
 TWINS = "holds two that are equal when they come back"
 # Within the hour that Berlin repeats, Python calls the same moment in UTC a different one.
 SAME_MOMENT = {
@@ -63,8 +60,8 @@ def test_what_is_held_comes_back(tp: Any, value: Any, json: Any) -> None:
         (Mapping[str, int], Mapping, "", f"is {Mapping!r} (ABCMeta), not dict"),
         (dict[str, list[int]], {"a b": [0, None]}, "['a b'][1]", "is None (NoneType), not int"),
         (dict[str, int], {"a": None}, "a", "is None (NoneType), not int"),
-        (dict[float, int], {0.5: 1, float("nan"): 1}, "keys()[1]", NAN),
-        (dict[str, int], {"\0": 1}, "keys()[0]", NUL),
+        (dict[float, int], {0.5: 1, float("nan"): 1}, "keys()[1]", "is NaN"),
+        (dict[str, int], {"\0": 1}, "keys()[0]", "a NUL"),
         (dict[Handle, int], {Handle(): 1, Handle(): 2}, "", TWINS),
         (set[datetime], SAME_MOMENT, "", TWINS),
         (dict[datetime, int], dict.fromkeys(SAME_MOMENT, 1), "", TWINS),
@@ -75,7 +72,8 @@ def test_what_does_not_fit_is_refused_with_its_place(
 ) -> None:
     with pytest.raises(Unfit) as refused:
         codec_for(tp).encode(value)
-    assert (refused.value.where, refused.value.problem) == (where, problem)
+    assert refused.value.where == where
+    assert problem in refused.value.problem
 
 
 @pytest.mark.parametrize(
@@ -101,11 +99,11 @@ def test_a_stored_value_of_another_form_is_refused(tp: Any, json: Any) -> None:
         ({"a": [1, {"b": Decimal(1)}]}, "a[1].b", "is Decimal('1') (Decimal), not plain JSON"),
         ({"a": {1: 2}}, "a.keys()[0]", "is 1 (int), not str"),
         ({"a": (1,)}, "a", "is (1,) (tuple), not plain JSON"),
-        ({"a": float("inf")}, "a", "is infinite, which JSON cannot hold"),
-        ({"a": 1e16}, "a", "is 1e+16, which the database gives back as an int"),
-        ({"a": ["\ud800"]}, "a[0]", SURROGATE),
-        ({"a\0": 1}, "keys()[0]", NUL),
-        ({"a": 10**4300}, "a", "has more than 4300 digits"),
+        ({"a": float("inf")}, "a", "is infinite"),
+        ({"a": 1e16}, "a", "is 1e+16"),
+        ({"a": ["\ud800"]}, "a[0]", "a lone surrogate"),
+        ({"a\0": 1}, "keys()[0]", "a NUL"),
+        ({"a": 10**4300}, "a", "4300 digits"),
     ],
 )  # fmt: skip
 def test_an_untyped_payload_is_checked_all_the_way_down(
@@ -113,7 +111,8 @@ def test_an_untyped_payload_is_checked_all_the_way_down(
 ) -> None:
     with pytest.raises(Unfit) as refused:
         check_json(payload)
-    assert (refused.value.where, refused.value.problem) == (where, problem)
+    assert refused.value.where == where
+    assert problem in refused.value.problem
 
 
 def test_an_untyped_payload_of_what_json_can_hold_is_fit() -> None:
