@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime
 
-from postroom.record import Key
+import pytest
+
+from postroom.record import Key, Status
 from tests.conformance.store.rig import (
     LEASE,
     MINUTE,
@@ -138,6 +140,16 @@ class Claiming:
         await rig.fail("b1", ".2")
         rig.later(100 * MINUTE)
         assert await rig.open_to_claim() == []
+
+    @pytest.mark.parametrize("status", [Status.PUBLISHED, Status.FAILED])
+    async def test_records_whose_status_somebody_set_by_hand_do_not_shut_out_others(
+        self, rig: StoreRig, status: Status
+    ) -> None:
+        await rig.put("a1", "b1", "c1", partition=1)
+        await rig.edit("a1", status=status)
+        await rig.edit("b1", status=status)
+        assert await rig.open_to_claim(depth=2) == []
+        assert await rig.open_to_claim(depth=2) == ["c1"]
 
     async def test_a_full_house_of_due_records_does_not_shut_out_ready_ones(
         self, rig: StoreRig
