@@ -63,5 +63,7 @@ async def test_pages_work_without_another_host(
 async def test_the_search_finds_a_page(visitor: Visitor, site: str) -> None:
     page = await visitor.open()
     await page.goto(site)
+    ready = page.get_by_text("Type to start searching")  # what is typed before goes unnoticed
+    await expect(ready).to_be_attached()
     await page.get_by_role("textbox", name="Search").fill("PgBouncer")
     await expect(page.locator(".md-search-result__item").first).to_contain_text("PgBouncer")

@@ -14,7 +14,7 @@ from sqlalchemy.schema import CreateSchema, DropSchema
 from postroom import OutboxRelay, RetrySchedule, SchemaError, Status
 from postroom.cli.worker import description
 from postroom.operations import Operations
-from postroom.testing import RecordingPublisher
+from postroom.testing import FakeClock, RecordingPublisher
 from tests.support.rows import all_delivered, rows, save, until
 from tests.support.shop import AccountClosed, AccountOpened, Base, outbox
 from tests.support.waiting import eventually
@@ -293,9 +293,11 @@ async def test_a_relay_has_four_connections(make_engine: MakeEngine, engine: Asy
         async with engine.connect() as connection:
             return bool((await connection.execute(text(query))).scalar_one())
 
-    relay = relay_on(own, publisher, lease=timedelta(seconds=2))
+    clock = FakeClock()  # with a short lease, a frozen process would lose a connection
+    relay = relay_on(own, publisher, clock=clock)
     async with relay.running():
         await save(engine, of("nobody"))
         await until(engine, all_delivered)
+        clock.advance(timedelta(seconds=10))  # until the heartbeat
         await eventually(is_busy)
         assert len(opened) == 4
