@@ -15,8 +15,8 @@ from postroom.relay.relay import OutboxRelay
 from tests.chaos.cluster import Cluster, private_cluster
 from tests.chaos.ledger import out_of_order
 from tests.chaos.mailbox import Mailbox, records_in
+from tests.chaos.noting_publisher import NotingPublisher
 from tests.chaos.outbox import has_status, records_of_keys, rows, running, save
-from tests.chaos.witness import Witness
 from tests.support.claims import claimed
 from tests.support.shop import outbox
 from tests.support.waiting import FULL, eventually
@@ -45,17 +45,17 @@ async def test_a_node_that_is_killed_loses_nothing_and_deliveries_go_on_by_anoth
 ) -> None:
     mailbox = Mailbox(cluster.url, type="quorum")
     publisher = mailbox.publisher()
-    witness = Witness(publisher)
+    noting = NotingPublisher(publisher)
     records = records_of_keys(100, MANY)
     await save(engine, records)
-    relay = OutboxRelay(outbox, engine, witness)
+    relay = OutboxRelay(outbox, engine, noting)
     async with running(relay):
-        await witness.delivers(500)
+        await noting.delivers(500)
         # It declared the queue there, so this is the node of the queue's leader too.
         killed = cluster.node_in(str(publisher))
         await asyncio.to_thread(killed.kill)
-        assert len(witness.delivered) < len(records)
-        await witness.delivers(len(records))
+        assert len(noting.delivered) < len(records)
+        await noting.delivers(len(records))
         await eventually(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
         survivor = cluster.node_in(str(publisher))
         await relay.stop()
@@ -68,8 +68,8 @@ async def test_a_node_that_is_killed_loses_nothing_and_deliveries_go_on_by_anoth
     arrived = await mailbox.empty()
     assert records_in(arrived) == {str(each.id) for each in records}
     assert out_of_order(arrived) == []
-    assert witness.asked_again == []
-    assert witness.sent_by_itself(Counter(each.record for each in arrived)) == []
+    assert noting.asked_again == []
+    assert noting.sent_by_itself(Counter(each.record for each in arrived)) == []
 
 
 @pytest.mark.requirement("E2", "E15")

@@ -14,8 +14,8 @@ from postroom.relay.relay import OutboxRelay
 from postroom.testing import FakeClock
 from tests.chaos.ledger import out_of_order, repeats
 from tests.chaos.mailbox import Mailbox, records_in
+from tests.chaos.noting_publisher import NotingPublisher
 from tests.chaos.outbox import blocked_keys, has_status, records_of_keys, rows, running, save
-from tests.chaos.witness import Witness
 from tests.support.proxy import Fault, How, Proxy, proxy_to
 from tests.support.shop import outbox
 from tests.support.waiting import FULL, eventually
@@ -44,19 +44,19 @@ def through(proxy: Proxy, mailbox: Mailbox, options: str = "") -> str:
     return f"{url}?{options}" if options else url
 
 
-def relay_by(engine: AsyncEngine, witness: Witness, clock: FakeClock) -> OutboxRelay:
-    return OutboxRelay(outbox, engine, witness, batch_size=200, clock=clock)
+def relay_by(engine: AsyncEngine, noting: NotingPublisher, clock: FakeClock) -> OutboxRelay:
+    return OutboxRelay(outbox, engine, noting, batch_size=200, clock=clock)
 
 
 async def see_through(
-    relay: OutboxRelay, witness: Witness, clock: FakeClock, records: Sequence[OutboxRecord]
+    relay: OutboxRelay, noting: NotingPublisher, clock: FakeClock, records: Sequence[OutboxRecord]
 ) -> None:
     """Wait until all has arrived; pauses are made short."""
 
     def all_arrived() -> bool:
         if relay.health.status is HealthStatus.DEGRADED or relay.idle:
             clock.advance(PAUSE)
-        return len(witness.delivered) == len(records)
+        return len(noting.delivered) == len(records)
 
     await eventually(all_arrived, "everything is delivered")
     await eventually(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
@@ -64,7 +64,7 @@ async def see_through(
 
 
 async def assert_nothing_lost(
-    engine: AsyncEngine, mailbox: Mailbox, witness: Witness, records: Sequence[OutboxRecord]
+    engine: AsyncEngine, mailbox: Mailbox, noting: NotingPublisher, records: Sequence[OutboxRecord]
 ) -> Counter[str]:
     """All is there, in order, and more than once only what nobody had confirmed; count it."""
     found = await rows(engine)
@@ -74,9 +74,9 @@ async def assert_nothing_lost(
     arrived = await mailbox.empty()
     assert records_in(arrived) == {str(each.id) for each in records}
     assert out_of_order(arrived) == []
-    assert witness.asked_again == []
-    assert set(witness.delivered.values()) == {1}
-    assert witness.sent_by_itself(Counter(each.record for each in arrived)) == []
+    assert noting.asked_again == []
+    assert set(noting.delivered.values()) == {1}
+    assert noting.sent_by_itself(Counter(each.record for each in arrived)) == []
     return Counter(again.record for _, again in repeats(arrived))
 
 
@@ -91,14 +91,14 @@ async def test_a_connection_that_is_cut_anywhere_loses_nothing(
     await save(engine, records)
     async with proxy_to(port_of(distant_mailbox), *faults) as proxy:
         clock = FakeClock()
-        witness = Witness(distant_mailbox.publisher(through(proxy, distant_mailbox)))
-        relay = relay_by(engine, witness, clock)
+        noting = NotingPublisher(distant_mailbox.publisher(through(proxy, distant_mailbox)))
+        relay = relay_by(engine, noting, clock)
         async with running(relay):
-            await see_through(relay, witness, clock, records)
+            await see_through(relay, noting, clock, records)
 
     assert proxy.faults_seen == len(points)
-    again = await assert_nothing_lost(engine, distant_mailbox, witness, records)
-    assert all(witness.asked[record] > 1 for record in again)
+    again = await assert_nothing_lost(engine, distant_mailbox, noting, records)
+    assert all(noting.asked[record] > 1 for record in again)
 
 
 @pytest.mark.requirement("E2")
@@ -119,14 +119,14 @@ async def test_a_connection_that_stalls_is_noticed_and_given_up(
             through(proxy, distant_mailbox, options),
             confirm_within=timedelta(seconds=confirm_within),
         )
-        witness = Witness(publisher)
-        relay = relay_by(engine, witness, clock)
+        noting = NotingPublisher(publisher)
+        relay = relay_by(engine, noting, clock)
         async with running(relay):
-            await see_through(relay, witness, clock, records)
+            await see_through(relay, noting, clock, records)
 
     assert proxy.faults_seen == 1
     assert proxy.connections == 2
-    await assert_nothing_lost(engine, distant_mailbox, witness, records)
+    await assert_nothing_lost(engine, distant_mailbox, noting, records)
 
 
 @pytest.mark.requirement("E2")
@@ -143,14 +143,14 @@ async def test_a_connection_that_stalls_while_much_is_written_is_given_up(
         publisher = distant_mailbox.publisher(
             through(proxy, distant_mailbox, "heartbeat=0"), confirm_within=timedelta(seconds=1)
         )
-        witness = Witness(publisher)
-        relay = relay_by(engine, witness, clock)
+        noting = NotingPublisher(publisher)
+        relay = relay_by(engine, noting, clock)
         async with running(relay):
-            await see_through(relay, witness, clock, records)
+            await see_through(relay, noting, clock, records)
 
     assert proxy.connections == 2
-    assert witness.outages
-    await assert_nothing_lost(engine, distant_mailbox, witness, records)
+    assert noting.outages
+    await assert_nothing_lost(engine, distant_mailbox, noting, records)
 
 
 @pytest.mark.requirement("E2")
@@ -165,11 +165,11 @@ async def test_a_slow_connection_delivers_all_once(
 
     async with proxy_to(port_of(distant_mailbox), prepare=slow) as proxy:
         clock = FakeClock()
-        witness = Witness(distant_mailbox.publisher(through(proxy, distant_mailbox)))
-        relay = relay_by(engine, witness, clock)
+        noting = NotingPublisher(distant_mailbox.publisher(through(proxy, distant_mailbox)))
+        relay = relay_by(engine, noting, clock)
         async with running(relay):
-            await see_through(relay, witness, clock, records)
+            await see_through(relay, noting, clock, records)
 
-    again = await assert_nothing_lost(engine, distant_mailbox, witness, records)
+    again = await assert_nothing_lost(engine, distant_mailbox, noting, records)
     assert not again
-    assert witness.outages == []
+    assert noting.outages == []

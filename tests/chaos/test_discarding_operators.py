@@ -44,7 +44,7 @@ MOST_REFUSALS = 5
 FIRST = 200
 
 
-class Dice:
+class Refusals:
     """Refuses at random, so that keys are blocked and freed all the time.
 
     When FIRST records were sent, it waits for the operators: else there might be no work for them.
@@ -63,11 +63,11 @@ class Dice:
         return Refused("bad luck") if unlucky else DELIVERED
 
 
-def relay_on(engine: AsyncEngine, ledger: Ledger, name: str, dice: Dice) -> OutboxRelay:
+def relay_on(engine: AsyncEngine, ledger: Ledger, name: str, refusals: Refusals) -> OutboxRelay:
     return OutboxRelay(
         outbox,
         engine,
-        LedgerPublisher(ledger, name, dice.treat),
+        LedgerPublisher(ledger, name, refusals.treat),
         poll_interval=timedelta(seconds=0.2),
         batch_size=BATCH,
         retry=RetrySchedule.seconds(0.01, forever=True),
@@ -103,7 +103,7 @@ class Operators:
         self.busy.set()
 
     async def _pending(self) -> list[UUID]:
-        """Give the ids that are left to discard, sorted so that the dice fall alike."""
+        """Give the ids that are left to discard, sorted so that the same ones are drawn."""
         table = TABLES.records
         query = select(table.c.id).where(table.c.status == Status.PENDING)
         async with self._engine.connect() as connection:
@@ -140,8 +140,8 @@ async def test_operators_discard_pending_records_while_relays_deliver_and_nobody
     records = records_of_keys(KEYS, RECORDS // KEYS)
     await save(engine, records)
     operators = Operators(engine, records[::2])
-    dice = Dice(operators)
-    relays = [relay_on(engine, ledger, f"r{number}", dice) for number in range(RELAYS)]
+    refusals = Refusals(operators)
+    relays = [relay_on(engine, ledger, f"r{number}", refusals) for number in range(RELAYS)]
     doctor = Doctor(relays)
 
     async with AsyncExitStack() as stack:

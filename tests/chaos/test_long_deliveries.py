@@ -27,7 +27,7 @@ pytestmark = pytest.mark.extended
 FOLLOWERS = 5_000 if FULL else 1_500
 
 
-class Reception:
+class HoldsOneRecord:
     """Takes everything at once but one record, which it keeps waiting."""
 
     def __init__(self, slow: OutboxRecord) -> None:
@@ -47,15 +47,15 @@ async def test_a_slow_record_stalls_its_key_and_not_its_partition(
     slow_key, *other_keys = itertools.islice(keys_in(7), 6)
     slow, *followers = records_of(slow_key, 1 + FOLLOWERS)
     others = [record for key in other_keys for record in records_of(key, 4)]
-    reception = Reception(slow)
+    holding = HoldsOneRecord(slow)
     await save(engine, [slow, *followers])
     await save(engine, others)
-    relay = OutboxRelay(outbox, engine, LedgerPublisher(ledger, treat=reception.take))
+    relay = OutboxRelay(outbox, engine, LedgerPublisher(ledger, treat=holding.take))
 
     async with running(relay):
         await eventually(lambda: len(ledger.delivered()) == len(others), "the other keys flow")
         assert slow_key not in ledger.delivered_keys()
-        reception.done.set()
+        holding.done.set()
         count = 1 + FOLLOWERS + len(others)
         await eventually(lambda: len(ledger.delivered()) == count, "the followers have left")
         await relay.stop()

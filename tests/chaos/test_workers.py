@@ -57,7 +57,7 @@ async def test_four_workers_deliver_all_once_and_in_order_through_refusals(
     assert len({entry.worker for entry in ledger.delivered()}) > 1
 
 
-class Executioner:
+class KillsWorkers:
     """Kills one worker after the other, and starts others; freezes one on the way."""
 
     def __init__(self, fleet: Fleet, engine: AsyncEngine, ledger: Ledger, count: int) -> None:
@@ -117,14 +117,14 @@ class Executioner:
 
 
 async def settled_before_repeated(
-    engine: AsyncEngine, ledger: Ledger, executioner: Executioner
+    engine: AsyncEngine, ledger: Ledger, killer: KillsWorkers
 ) -> list[Entry]:
     """Give the repeats, without those of the frozen, of what was no longer on its way."""
     settled_at = {str(row.id): row.published_at for row in await rows(engine)}
     return [
         again
         for before, again in repeats(ledger.delivered())
-        if executioner.frozen_name not in (before.worker, again.worker)
+        if killer.frozen_name not in (before.worker, again.worker)
         and again.at > settled_at[again.record]
     ]
 
@@ -139,19 +139,19 @@ async def test_nothing_is_lost_while_workers_are_killed_and_frozen(
     fleet.configure(max_crashes=KILLS)  # so many look like the work of a record: decision 007
 
     await all_ready(*[fleet.start() for _ in range(4)])
-    executioner = Executioner(fleet, engine, ledger, len(records))
-    await executioner.work()
+    killer = KillsWorkers(fleet, engine, ledger, len(records))
+    await killer.work()
     await eventually(lambda: len(ledger.records()) >= len(records), "everything is delivered")
     await eventually(lambda: settled(engine), "everything is settled")
 
     assert ledger.records() == ids(records)
     assert out_of_order(ledger.delivered()) == []
     assert await blocked_keys(engine) == []
-    assert await settled_before_repeated(engine, ledger, executioner) == []
-    blame = Counter(executioner.answers_for(*pair) for pair in repeats(ledger.delivered()))
+    assert await settled_before_repeated(engine, ledger, killer) == []
+    blame = Counter(killer.answers_for(*pair) for pair in repeats(ledger.delivered()))
     assert None not in blame
     assert all(count <= MOST_UNSETTLED for count in blame.values())
-    assert len(executioner.killed) >= 2
+    assert len(killer.killed) >= 2
 
 
 @pytest.mark.extended

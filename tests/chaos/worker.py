@@ -24,7 +24,7 @@ from tests.chaos.open_transactions import freeze_before_commit
 from tests.chaos.publisher import LedgerPublisher
 from tests.support.shop import outbox
 
-REFUSED = "the dice said no"
+REFUSED = "refused at random"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class WorkerOptions:
     mended: str = ""
     """A file: when it is there, nothing is refused any more."""
     seed: int = 0
-    """Of the dice that refuse."""
+    """Of the random refusals."""
     refuse: tuple[str, ...] = ()
     kill: tuple[str, ...] = ()
     """The records that kill the process."""
@@ -90,7 +90,7 @@ class Faults:
         return bool(self._options.mended) and Path(self._options.mended).exists()
 
     def _unlucky(self, record: ClaimedRecord) -> bool:
-        """Throw dice that fall alike in every process, and anew for each attempt."""
+        """Draw refusals alike in every process, and anew for each attempt."""
         throw = f"{self._options.seed} {record.id} {record.retry_count}".encode()
         return crc32(throw) % 100 < self._options.refused_percent
 
@@ -102,7 +102,7 @@ async def appears(path: Path) -> None:
 
 
 def publisher_of(options: WorkerOptions) -> Publisher:
-    """Make the way out."""
+    """Make the publisher."""
     if options.broker:
         return RabbitMQPublisher(options.broker, exchange=options.exchange)
     faults = Faults(options)

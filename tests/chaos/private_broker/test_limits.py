@@ -11,6 +11,7 @@ from postroom.relay.settings import OnFailed
 from tests.chaos.broker import MAX_MESSAGE_SIZE
 from tests.chaos.ledger import out_of_order
 from tests.chaos.mailbox import Mailbox, records_in
+from tests.chaos.noting_publisher import NotingPublisher
 from tests.chaos.outbox import (
     TABLES,
     blocked_keys,
@@ -22,7 +23,6 @@ from tests.chaos.outbox import (
     running,
     save,
 )
-from tests.chaos.witness import Witness
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
 
@@ -56,19 +56,19 @@ async def deliver(
     records: list[OutboxRecord],
     *,
     on_failed: OnFailed = "hold",
-) -> Witness:
+) -> NotingPublisher:
     """Have a relay do all that there is to do."""
 
     async def done() -> bool:
         return not await rows(engine, *WAITING)
 
     await save(engine, records)
-    witness = Witness(mailbox.publisher())
-    relay = OutboxRelay(outbox, engine, witness, batch_size=500, on_failed=on_failed)
+    noting = NotingPublisher(mailbox.publisher())
+    relay = OutboxRelay(outbox, engine, noting, batch_size=500, on_failed=on_failed)
     async with running(relay):
         await eventually(done, "nothing waits any more")
         await relay.stop()
-    return witness
+    return noting
 
 
 async def assert_failed(engine: AsyncEngine, *culprits: OutboxRecord) -> None:
@@ -79,14 +79,14 @@ async def assert_failed(engine: AsyncEngine, *culprits: OutboxRecord) -> None:
 
 
 async def assert_arrived(
-    engine: AsyncEngine, mailbox: Mailbox, witness: Witness, others: list[OutboxRecord]
+    engine: AsyncEngine, mailbox: Mailbox, noting: NotingPublisher, others: list[OutboxRecord]
 ) -> None:
     """The others arrived, in order, and nothing was held against them."""
     arrived = await mailbox.empty()
     assert records_in(arrived) == {str(each.id) for each in others}
     assert out_of_order(arrived) == []
     assert max(Counter(each.record for each in arrived).values(), default=0) <= MOST_COPIES
-    assert witness.asked_again == []
+    assert noting.asked_again == []
     found = await rows(engine, TABLES.records.c.id.in_([each.id for each in others]))
     assert has_status(found, Status.PUBLISHED)
     assert {(each.retry_count, each.error_message) for each in found} <= {(0, None)}
@@ -99,11 +99,11 @@ async def test_messages_over_the_limit_among_a_thousand_fail_and_the_rest_arrive
     culprits = [large(f"too-large-{number}", excess=10**number) for number in range(3)]
     others = records_of_keys(111, 9)
 
-    witness = await deliver(engine, mailbox, amid(others, *culprits))
+    noting = await deliver(engine, mailbox, amid(others, *culprits))
 
     await assert_failed(engine, *culprits)
-    await assert_arrived(engine, mailbox, witness, others)
-    assert witness.outages == []
+    await assert_arrived(engine, mailbox, noting, others)
+    assert noting.outages == []
 
 
 @pytest.mark.requirement("E2")
@@ -112,9 +112,9 @@ async def test_a_message_of_exactly_the_limit_arrives(
 ) -> None:
     record = large("just-right", excess=0)
 
-    witness = await deliver(engine, mailbox, [record])
+    noting = await deliver(engine, mailbox, [record])
 
-    await assert_arrived(engine, mailbox, witness, [record])
+    await assert_arrived(engine, mailbox, noting, [record])
 
 
 @pytest.mark.requirement("E1")
@@ -126,10 +126,10 @@ async def test_a_message_over_the_limit_holds_back_its_own_key_only_as_long_as_i
     others = records_of_keys(20, 3)
     records = [*before, *others[:30], culprit, *behind, *others[30:]]
 
-    witness = await deliver(engine, mailbox, records, on_failed=on_failed)
+    noting = await deliver(engine, mailbox, records, on_failed=on_failed)
 
     free = [*before, *others] if on_failed == "hold" else [*before, *others, *behind]
     await assert_failed(engine, culprit)
-    await assert_arrived(engine, mailbox, witness, free)
+    await assert_arrived(engine, mailbox, noting, free)
     blocked = {each.aggregate_id for each in await blocked_keys(engine)}
     assert blocked == ({"k"} if on_failed == "hold" else set())

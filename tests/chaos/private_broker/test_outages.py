@@ -18,8 +18,8 @@ from postroom.testing import FakeClock
 from tests.chaos.broker import MAX_MESSAGE_SIZE, Broker
 from tests.chaos.ledger import Entry, out_of_order, repeats
 from tests.chaos.mailbox import Mailbox, records_in
+from tests.chaos.noting_publisher import NotingPublisher
 from tests.chaos.outbox import blocked_keys, has_status, records_of_keys, rows, running, save
-from tests.chaos.witness import Witness
 from tests.support.shop import outbox
 from tests.support.waiting import FULL, eventually
 
@@ -37,11 +37,11 @@ class Delivery:
         self.engine = engine
         self.mailbox = mailbox
         self.clock = FakeClock()
-        self.witness = Witness(mailbox.publisher())
+        self.noting = NotingPublisher(mailbox.publisher())
         self.relay = OutboxRelay(
             outbox,
             engine,
-            self.witness,
+            self.noting,
             retry=TIERS,
             poll_interval=POLL,
             batch_size=200,
@@ -56,15 +56,15 @@ class Delivery:
         """Let time pass; the relay tries again and again by itself."""
         begun = self.clock.shift()
         while self.clock.shift() - begun < OUTAGE:
-            tries = self.witness.opened
+            tries = self.noting.opened
             self.clock.advance(LONGEST_PAUSE)
-            await eventually(lambda tries=tries: self.witness.opened > tries, "it tries again")  # type: ignore[misc]
+            await eventually(lambda tries=tries: self.noting.opened > tries, "it tries again")  # type: ignore[misc]
             await eventually(lambda: self.is_degraded(reason), f"it says: {reason}")
 
     async def recovers(self, count: int) -> None:
         """Wait until so many have arrived and the relay is well again; stop it."""
         self.clock.advance(LONGEST_PAUSE)
-        await self.witness.delivers(count)
+        await self.noting.delivers(count)
         relay = self.relay
         await eventually(lambda: relay.health.status is HealthStatus.OK, "the relay is well again")
         await relay.stop()
@@ -83,8 +83,8 @@ class Delivery:
         arrived = await self.mailbox.empty()
         assert records_in(arrived) == {str(each.id) for each in records}
         assert out_of_order(arrived) == []
-        assert self.witness.asked_again == []
-        assert self.witness.sent_by_itself(Counter(each.record for each in arrived)) == []
+        assert self.noting.asked_again == []
+        assert self.noting.sent_by_itself(Counter(each.record for each in arrived)) == []
         return arrived
 
     async def assert_all_arrived_once(self, records: Sequence[OutboxRecord]) -> None:
@@ -113,7 +113,7 @@ async def test_a_broker_that_is_stopped_for_longer_than_every_retry_costs_nothin
     early, late = records_of_keys(100, MANY), records_of_keys(100, 2)
     await save(engine, early)
     async with running(delivery.relay):
-        await delivery.witness.delivers(100)
+        await delivery.noting.delivers(100)
         await asyncio.to_thread(broker.stop)
         await eventually(lambda: len(reports) == 1, "the end of the broker is reported")
         assert "shutdown" in str(reports[0])
@@ -135,9 +135,9 @@ async def test_a_broker_that_is_killed_in_the_middle_of_deliveries_loses_nothing
     records = records_of_keys(100, MANY)
     await save(engine, records)
     async with running(delivery.relay):
-        await delivery.witness.delivers(100)
+        await delivery.noting.delivers(100)
         broker.kill()
-        before = len(delivery.witness.delivered)
+        before = len(delivery.noting.delivered)
         assert before < len(records)
         await eventually(lambda: delivery.is_degraded("cannot reach RabbitMQ"), "it says so")
         await asyncio.to_thread(broker.start)
@@ -154,13 +154,13 @@ async def test_an_alarm_of_the_broker_pauses_deliveries_and_sends_nothing_twice(
     records = records_of_keys(100, MANY)
     await save(engine, records[:100])
     async with running(delivery.relay):
-        await delivery.witness.delivers(100)
+        await delivery.noting.delivers(100)
         await asyncio.to_thread(broker.alarm, on=True)
         await save(engine, records[100:])
         await eventually(lambda: delivery.is_degraded("low on memory"), "it says so")
         await delivery.waits_longer_than_every_retry("low on memory")
         await delivery.assert_untouched()
-        assert len(delivery.witness.delivered) == 100
+        assert len(delivery.noting.delivered) == 100
         await asyncio.to_thread(broker.alarm, on=False)
         await delivery.recovers(len(records))
 

@@ -10,8 +10,8 @@ from postroom.relay.health import HealthStatus
 from postroom.relay.relay import OutboxRelay
 from tests.chaos.broker import Broker
 from tests.chaos.mailbox import Mailbox, records_in
+from tests.chaos.noting_publisher import NotingPublisher
 from tests.chaos.outbox import records_of_keys, running, save
-from tests.chaos.witness import Witness
 from tests.support.shop import outbox
 from tests.support.waiting import eventually
 
@@ -33,14 +33,14 @@ async def test_records_arrive_by_tls(
 ) -> None:
     records = records_of_keys(50, 4)
     await save(engine, records)
-    witness = Witness(mailbox.publisher(tls_url(broker, options)))
-    relay = OutboxRelay(outbox, engine, witness)
+    noting = NotingPublisher(mailbox.publisher(tls_url(broker, options)))
+    relay = OutboxRelay(outbox, engine, noting)
     async with running(relay):
-        await witness.delivers(len(records))
+        await noting.delivers(len(records))
         await relay.stop()
 
     assert records_in(await mailbox.empty()) == {str(each.id) for each in records}
-    assert witness.outages == []
+    assert noting.outages == []
 
 
 async def outage_of(mailbox: Mailbox, url: str) -> str:
@@ -99,12 +99,12 @@ async def test_no_tls_to_a_port_with_it_is_an_outage_that_says_where(
 async def test_a_relay_reports_a_wrong_certificate_without_a_traceback(
     engine: AsyncEngine, broker: Broker, mailbox: Mailbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    witness = Witness(mailbox.publisher(tls_url(broker, "cafile=stranger")))
-    relay = OutboxRelay(outbox, engine, witness)
+    noting = NotingPublisher(mailbox.publisher(tls_url(broker, "cafile=stranger")))
+    relay = OutboxRelay(outbox, engine, noting)
     with caplog.at_level(logging.INFO):
         async with running(relay):
             await eventually(lambda: relay.health.status is HealthStatus.DEGRADED, "it says so")
-            await eventually(lambda: witness.opened > 1, "it tries again")
+            await eventually(lambda: noting.opened > 1, "it tries again")
             assert "certificate verify failed" in (relay.health.reason or "")
             await relay.stop()
 

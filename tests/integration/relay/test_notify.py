@@ -72,7 +72,7 @@ async def psycopg_engine(postgres_sync_url: str) -> AsyncIterator[AsyncEngine]:
     await engine.dispose()
 
 
-class Ear:
+class Listener:
     """Hears what is notified, as a program would that somebody else wrote, and looks each time."""
 
     def __init__(self, connection: Connection, other: Connection) -> None:
@@ -108,13 +108,13 @@ class Ear:
 
 
 @pytest.fixture
-async def ear(postgres_url: str) -> AsyncIterator[Ear]:
+async def listener(postgres_url: str) -> AsyncIterator[Listener]:
     url = make_url(postgres_url).set(drivername="postgresql").render_as_string(hide_password=False)
     async with await connect(url) as connection, await connect(url) as other:
         await connection.execute("LISTEN outbox_channel")
-        ear = Ear(connection, other)
-        task = asyncio.create_task(ear.listen())
-        yield ear
+        listener = Listener(connection, other)
+        task = asyncio.create_task(listener.listen())
+        yield listener
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -185,7 +185,7 @@ async def test_a_commit_is_notified_once_after_it_and_from_another_connection(
     psycopg_engine: AsyncEngine,
     outbox: Outbox,
     notify: Notify,
-    ear: Ear,
+    listener: Listener,
     name: str,
 ) -> None:
     used: Engine | AsyncEngine = request.getfixturevalue(name)
@@ -202,27 +202,27 @@ async def test_a_commit_is_notified_once_after_it_and_from_another_connection(
     if isinstance(used, AsyncEngine):
         async with AsyncSession(used) as session:
             await session.run_sync(begin)
-            await ear.catch_up()
-            assert ear.commits == []
+            await listener.catch_up()
+            assert listener.commits == []
             await session.commit()
-            await ear.hears(1)
+            await listener.hears(1)
     else:
         with Session(used) as sync_session:
             begin(sync_session)
-            await ear.catch_up()
-            assert ear.commits == []
+            await listener.catch_up()
+            assert listener.commits == []
             sync_session.commit()
-            await ear.hears(1)
+            await listener.hears(1)
     await asyncio.to_thread(notifier.close)
-    await ear.catch_up()
-    [heard] = ear.commits
+    await listener.catch_up()
+    [heard] = listener.commits
     assert (heard.channel, heard.payload) == ("outbox_channel", f"{TABLE} {partitions[0]}")
     assert heard.pid not in own
 
 
 @pytest.mark.requirement("C7")
 async def test_what_is_rolled_back_is_not_notified(
-    sync_engine: Engine, outbox: Outbox, notify: Notify, ear: Ear
+    sync_engine: Engine, outbox: Outbox, notify: Notify, listener: Listener
 ) -> None:
     notifier = notify(sync_engine)
     with Session(sync_engine) as session:
@@ -235,67 +235,67 @@ async def test_what_is_rolled_back_is_not_notified(
         session.execute(text("SELECT 1"))
         session.commit()
     notifier.close()
-    await ear.catch_up()
-    assert ear.commits == []
+    await listener.catch_up()
+    assert listener.commits == []
 
 
 @pytest.mark.requirement("C7")
 async def test_a_burst_of_commits_gives_few_notifications_that_name_all_partitions(
-    postgres_sync_url: str, outbox: Outbox, notify: Notify, ear: Ear
+    postgres_sync_url: str, outbox: Outbox, notify: Notify, listener: Listener
 ) -> None:
     engine = create_engine(postgres_sync_url)
     notify(engine)
     begun = time.monotonic()
     await asyncio.to_thread(commit, outbox, engine, 200)
-    await eventually(lambda: ear.seen == 200)
+    await eventually(lambda: listener.seen == 200)
     took = time.monotonic() - begun
-    assert len(ear.commits) <= took / PAUSE + 2
+    assert len(listener.commits) <= took / PAUSE + 2
     with engine.connect() as connection:
         committed = set(connection.scalars(text(f"SELECT partition FROM {TABLE}")))
-    told = (partitions_in(each.payload, TABLE) or set[int]() for each in ear.commits)
+    told = (partitions_in(each.payload, TABLE) or set[int]() for each in listener.commits)
     assert set[int]().union(*told) == committed
     engine.dispose()
 
 
 async def test_the_commits_of_many_threads_are_notified_by_one(
-    sync_engine: Engine, outbox: Outbox, notify: Notify, ear: Ear
+    sync_engine: Engine, outbox: Outbox, notify: Notify, listener: Listener
 ) -> None:
     notify(sync_engine)
     work = (asyncio.to_thread(commit, outbox, sync_engine, 10) for _ in range(8))
     await asyncio.gather(*work)
-    await eventually(lambda: ear.seen == 80)
+    await eventually(lambda: listener.seen == 80)
     assert len(notifying_threads()) == 1
 
 
 @pytest.mark.requirement("C7")
 async def test_a_commit_while_a_notification_is_being_sent_is_notified_too(
-    engine: AsyncEngine, postgres_url: str, outbox: Outbox, notify: Notify, ear: Ear
+    engine: AsyncEngine, postgres_url: str, outbox: Outbox, notify: Notify, listener: Listener
 ) -> None:
     async with line_to(postgres_url) as line:
         notifier = notify(create_async_engine(line.url))
         await commit_async(outbox, engine)
-        await ear.hears(1)
+        await listener.hears(1)
         line.proxy.delay = 0.2
         await commit_async(outbox, engine)
-        await ear.hears(2)  # what sent it has not heard of that, and is busy
+        await listener.hears(2)  # what sent it has not heard of that, and is busy
         await commit_async(outbox, engine)
-        await ear.hears(3)
+        await listener.hears(3)
         await asyncio.to_thread(notifier.close)
 
 
 async def test_close_sends_the_last_and_ends_it(
-    sync_engine: Engine, outbox: Outbox, notify: Notify, ear: Ear
+    sync_engine: Engine, outbox: Outbox, notify: Notify, listener: Listener
 ) -> None:
     notifier = notify(sync_engine)
     commit(outbox, sync_engine)
     notifier.close()
     notifier.close()
-    await ear.catch_up()
-    assert len(ear.commits) == 1
+    await listener.catch_up()
+    assert len(listener.commits) == 1
     assert notifying_threads() == []
     commit(outbox, sync_engine)
-    await ear.catch_up()
-    assert len(ear.commits) == 1
+    await listener.catch_up()
+    assert len(listener.commits) == 1
     assert notifying_threads() == []
 
 
@@ -329,7 +329,7 @@ def test_on_sqlite_nobody_is_notified_and_nothing_is_started(sqlite_engine: Engi
 
 @pytest.mark.parametrize("driver", ["psycopg", pytest.param("asyncpg", marks=pytest.mark.extended)])
 async def test_a_process_that_forks_notifies_from_both_halves(
-    postgres_url: str, outbox: Outbox, ear: Ear, driver: str, tmp_path: Path
+    postgres_url: str, outbox: Outbox, listener: Listener, driver: str, tmp_path: Path
 ) -> None:
     url = make_url(postgres_url).set(drivername=f"postgresql+{driver}")
     address = url.render_as_string(hide_password=False)
@@ -347,11 +347,11 @@ async def test_a_process_that_forks_notifies_from_both_halves(
             stderr=errors,
         )
         for count in (1, 3):
-            await ear.hears(count)
+            await listener.hears(count)
             line.write(b"\n")
         code = await asyncio.to_thread(program.wait)
         assert (code, (tmp_path / "errors").read_text()) == (0, "")
-    assert len({each.pid for each in ear.commits}) == 2
+    assert len({each.pid for each in listener.commits}) == 2
 
 
 # -- what may go wrong
@@ -361,16 +361,16 @@ async def test_a_connection_that_is_killed_is_made_again_and_nobody_notices(
     sync_engine: Engine,
     outbox: Outbox,
     notify: Notify,
-    ear: Ear,
+    listener: Listener,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     notify(sync_engine)
     commit(outbox, sync_engine)
-    await ear.hears(1)
-    kill(sync_engine, ear.commits[0].pid)
+    await listener.hears(1)
+    kill(sync_engine, listener.commits[0].pid)
     commit(outbox, sync_engine)
-    await ear.hears(2)
-    assert ear.commits[0].pid != ear.commits[1].pid
+    await listener.hears(2)
+    assert listener.commits[0].pid != listener.commits[1].pid
     assert caplog.records == []
 
 
@@ -381,7 +381,7 @@ async def test_a_server_that_cannot_be_notified_harms_no_commit_and_is_logged_on
     postgres_url: str,
     outbox: Outbox,
     notify: Notify,
-    ear: Ear,
+    listener: Listener,
     caplog: pytest.LogCaptureFixture,
     driver: str,
 ) -> None:
@@ -394,31 +394,31 @@ async def test_a_server_that_cannot_be_notified_harms_no_commit_and_is_logged_on
         for times in (1, 2):
             for count in (2 * times - 1, 2 * times):  # at the second, the first was answered
                 await commit_async(outbox, engine)
-                await ear.hears(count)
+                await listener.hears(count)
             await line.cut()
             for _ in range(3):
                 await commit_async(outbox, engine)
             await eventually(lambda: logged() == times)  # noqa: B023
             await line.mend()
         await commit_async(outbox, engine)
-        await ear.hears(5)
+        await listener.hears(5)
         await asyncio.to_thread(notifier.close)
     assert logged() == 2
     assert {each.levelno for each in caplog.records} == {logging.WARNING}
 
 
 async def test_a_connection_that_stalls_holds_up_no_commit(
-    engine: AsyncEngine, postgres_url: str, outbox: Outbox, notify: Notify, ear: Ear
+    engine: AsyncEngine, postgres_url: str, outbox: Outbox, notify: Notify, listener: Listener
 ) -> None:
     async with line_to(postgres_url) as line:
         notifier = notify(create_async_engine(line.url))
         await commit_async(outbox, engine)
-        await ear.hears(1)
+        await listener.hears(1)
         line.proxy.suffer(How.STALL)
         for _ in range(5):
             await commit_async(outbox, engine)
         line.proxy.suffer(How.RST)  # as somebody will in the end
-        await ear.hears(2)
+        await listener.hears(2)
         await asyncio.to_thread(notifier.close)
 
 

@@ -17,12 +17,12 @@ from postroom.record import ClaimedRecord
 from tests.support.waiting import PATIENCE
 
 
-class Witness:
+class NotingPublisher:
     """Stands between a relay and its publisher."""
 
     def __init__(self, publisher: Publisher) -> None:
         self.opened = 0
-        """How often the way out was opened, with success or without."""
+        """How often the publisher was opened, with success or without."""
         self.outages: list[str] = []
         self.asked: Counter[str] = Counter()
         """How often each record was handed over."""
