@@ -286,6 +286,20 @@ async def test_a_key_that_is_blocked_while_its_pause_ends_waits_for_the_blocking
     assert await rig.drain() == ["a1", "a2", "a3"]
 
 
+async def test_one_worker_cleans_up_at_a_time(rig: StoreRig) -> None:
+    await rig.put("a1", "b1")
+    await rig.deliver("a1")
+    await rig.edit("b1", partition=PARTITIONS)
+    rig.later(2 * DAY)
+    lock = text(rig.store.database.sql.try_lock)
+    async with rig.engine.begin() as other:
+        assert await other.scalar(lock, {"table": f"postroom {rig.store.database.records}"})
+        assert (await rig.store.clean(older_than=DAY)).deleted == 0
+        assert await rig.store.repair() == 0
+    assert (await rig.store.clean(older_than=DAY)).deleted == 1
+    assert await rig.store.repair() == 1
+
+
 async def test_what_is_replayed_while_it_is_cleaned_up_is_not_deleted(rig: StoreRig) -> None:
     await rig.put("a1")
     await rig.deliver("a1")

@@ -112,8 +112,10 @@ async def test_a_report_that_fails_or_a_heartbeat_that_meets_a_lock_is_no_outage
 
     faked.store.report = refuse  # type: ignore[assignment]
     faked.store.fail("renew", lock_timeout)
+    states: list[str] = []
+    faked.clock.at(2.5, lambda: states.append(faked.database_breaker.state))
     await run(faked, 4.5)
-    assert faked.database_breaker.outage is None
+    assert [*states, faked.database_breaker.state] == ["closed"] * 2
     assert len(faked.store.named("renew")) == 2
 
 
