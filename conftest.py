@@ -3,6 +3,7 @@
 import gc
 import os
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from hypothesis import settings
@@ -13,7 +14,7 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 from tests.support.broker import Broker
 from tests.support.postgres import temporary_database, temporary_role
 from tests.support.rabbitmq import temporary_vhost
-from tests.support.waiting import FULL, TEST_LIMIT
+from tests.support.waiting import FULL, PATIENCE, TEST_LIMIT
 
 LATE = ("tests/integration", "tests/unit")
 """What begins after all others, in this order: short modules, so that no worker is the last."""
@@ -55,6 +56,16 @@ def _collected_garbage() -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patient_inspectors() -> None:
+    """Give questions about an outbox more than 3 s: on a busy machine, they may need it."""
+    from postroom.inspection.inspector import Inspector  # here, where coverage sees the import
+    from postroom.inspection.reading import Reader
+
+    for each in (Inspector, Reader):
+        vars(each)["__init__"].__kwdefaults__["time_limit"] = timedelta(seconds=PATIENCE)
 
 
 class Scheduler(LoadScopeScheduling):  # type: ignore[misc]

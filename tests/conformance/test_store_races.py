@@ -73,13 +73,19 @@ async def poll_all(rig: StoreRig) -> list[Poll]:
 
 async def waiter_is_blocked(rig: StoreRig) -> None:
     """Wait, not for ever, until somebody waits for a lock in this database."""
+    await eventually(lambda: blocked_waiters(rig), "somebody waits for a lock")
+
+
+async def blocked_waiters(rig: StoreRig) -> int:
+    """Count who waits for a lock in this database."""
     waiting = text(
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
     async with rig.engine.connect() as connection:
         connection = await connection.execution_options(isolation_level="AUTOCOMMIT")
-        await eventually(lambda: connection.scalar(waiting), "somebody waits for a lock")
+        count: int = await connection.scalar(waiting)
+        return count
 
 
 @pytest.mark.requirement("C9")
@@ -284,6 +290,46 @@ async def test_a_key_that_is_blocked_while_its_pause_ends_waits_for_the_blocking
     await resuming
     assert await rig.gates() == {"a": "a1"}
     assert await rig.drain() == ["a1", "a2", "a3"]
+
+
+async def test_a_pause_that_ends_while_its_record_is_being_parked_leaves_nothing_parked(
+    rig: StoreRig,
+) -> None:
+    await rig.put("a1")
+    await rig.pause("a1")
+    tokens = tokens_of(await rig.poll())
+    async with rig.engine.begin() as editor:
+        await editor.execute(text("SELECT 1 FROM suite_outbox FOR UPDATE"))
+        claiming = asyncio.create_task(rig.store.claims.claim(tokens, depth=10))
+        await waiter_is_blocked(rig)  # it has read the pauses
+        resuming = asyncio.create_task(rig.resume())
+
+        async def has_ended_or_waits() -> bool:
+            return resuming.done() or await blocked_waiters(rig) == 2
+
+        await eventually(has_ended_or_waits)
+    await asyncio.gather(claiming, resuming)
+    assert await rig.drain() == ["a1"]
+
+
+async def test_a_key_that_is_blocked_before_its_paused_record_is_parked_stays_blocked(
+    rig: StoreRig,
+) -> None:
+    await rig.put("a1", "a2")
+    [first] = await rig.claimed("a1")
+    await rig.pause("a2")
+    tokens = tokens_of(await rig.poll())
+    async with rig.engine.begin() as other:
+        await other.execute(text("SELECT 1 FROM suite_outbox_pauses FOR UPDATE"))
+        claim = rig.store.claims.claim(tokens, depth=10, held=[first.position])
+        claiming = asyncio.create_task(claim)
+        await waiter_is_blocked(rig)
+        await rig.store.settlements.settle(Settlement(attempts=[attempt(first, delay=MINUTE)]))
+    await claiming
+    assert await rig.gates() == {"a": "a1"}
+    await rig.resume()
+    rig.later(2 * MINUTE)
+    assert await rig.drain() == ["a1", "a2"]
 
 
 async def test_one_worker_cleans_up_at_a_time(rig: StoreRig) -> None:
