@@ -9,6 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from postroom.doctor import Level
 from tests.support.doctor_checks import Checks
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.requirement("E6")
 
@@ -109,6 +110,6 @@ async def test_a_transaction_that_is_open_for_long_is_ended(
         assert "idle in transaction" in finding.text
         assert "Its last statement: SELECT …" in finding.text
         await checks.apply_remedy(finding)
-        assert await checks.is_fine("transactions", **limit)
+        await eventually(lambda: checks.is_fine("transactions", **limit), "its backend has ended")
         with pytest.raises(psycopg.OperationalError):
             other.execute("SELECT 1")
