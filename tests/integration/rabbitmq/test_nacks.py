@@ -13,7 +13,7 @@ import pytest
 from pamqp import commands, frame
 
 from postroom import Postponed, UntypedEvent
-from postroom.publishers.base import DELIVERED
+from postroom.publishers.base import DELIVERED, Refused
 from postroom.publishers.rabbitmq import RabbitMQPublisher
 from postroom.record import ClaimedRecord
 from tests.support.claims import claimed
@@ -84,6 +84,16 @@ async def test_a_channel_that_rejected_stays_open_for_the_answers_that_it_owes()
         assert await waiting == [DELIVERED]
         assert broker.messages == 3
         await eventually(lambda: broker.channels == 1, "the channel that rejected is closed")
+
+
+@pytest.mark.requirement("E2")
+async def test_a_message_that_the_broker_refuses_for_its_content_can_never_be_delivered() -> None:
+    close = commands.Channel.Close(406, "PRECONDITION_FAILED - invalid expiration", 0, 0)
+    async with publisher_to(lambda *_: [close]) as (publisher, _):
+        [outcome] = await publisher.publish(records(1))
+    assert isinstance(outcome, Refused)
+    assert outcome.permanent
+    assert "invalid expiration" in outcome.reason
 
 
 def answered(channel: int, answer: commands.Basic.Ack) -> bytes:
