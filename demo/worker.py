@@ -30,7 +30,6 @@ def make_relay(url: str, socket: Path) -> OutboxRelay:
         retry=RetrySchedule.seconds(RETRY_AFTER, forever=True),
         lease=LEASE,
         grace=timedelta(seconds=3),
-        max_crashes=1_000_000,  # here a visitor kills workers; no record is to be blamed for it
     )
 
 

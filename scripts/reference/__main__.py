@@ -15,6 +15,7 @@ PAGES: Mapping[str, Callable[[], Mapping[str, Block]]] = {
     "docs/reference/api/errors.md": api.error_tree,
     "docs/reference/api/index.md": api.index,
     "docs/reference/commands.md": commands.blocks,
+    "docs/reference/database-errors.md": facts.database_errors,
     "docs/reference/exit-codes.md": facts.exit_codes,
     "docs/reference/log-events.md": logs.blocks,
     "docs/reference/metrics.md": metrics.blocks,

@@ -7,6 +7,7 @@ import tomllib
 
 from benchmarks.compare.report import markdown, recovery
 from postroom.cli.errors import BY_SIGNAL, Exit
+from postroom.database.errors import KINDS
 from scripts.reference.blocks import ROOT, Block, Hand, Table, code, text_block
 from scripts.versions import PYTHONS
 
@@ -22,6 +23,12 @@ def exit_codes() -> dict[str, Block]:
     text = f"{interrupt} by Ctrl-C, {end} by SIGTERM, {pipe} if nobody reads the output"
     by_signal = f"{BY_SIGNAL} + n", "", f"stopped by signal n: {text}"
     return {"codes": Table(("code", "name", "meaning"), [*rows, by_signal])}
+
+
+def database_errors() -> dict[str, Block]:
+    """Return what each SQLSTATE, or class of them, means."""
+    rows = [(code(state), Hand(), kind.value) for state, kind in KINDS.items()]
+    return {"states": Table(("SQLSTATE", "PostgreSQL says", "means"), rows)}
 
 
 def versions() -> dict[str, Block]:

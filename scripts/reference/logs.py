@@ -12,7 +12,7 @@ from scripts.reference.blocks import Block, Hand, Table, code
 LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
 OWN_TABLE = ("postroom.relay", "postroom.publishers", "postroom.store", "postroom.worker")
 """The loggers that have a table of their own."""
-PLACEHOLDER = re.compile(r"%[-+ #0-9.]*[a-zA-Z]")
+PLACEHOLDER = re.compile(r"%(?:\(\w+\))?[-+ #0-9.]*[a-zA-Z]")
 MEANING = "meaning, and what to do"
 Names = Mapping[str, ast.expr]
 

@@ -15,7 +15,7 @@ PostroomError
 └── OutageError                no record can be delivered at the moment
     └── ConnectionLostError    the connection broke during a delivery
 
-CaptureWarning                 events that are not captured                   (UserWarning)
+CaptureWarning                 events that are not captured, or lack a key    (UserWarning)
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -128,7 +128,7 @@ class ConnectionLostError(OutageError):
 
 
 class CaptureWarning(UserWarning):
-    """Warns of domain events that postroom cannot capture, such as those of a bulk statement."""
+    """Warns of events that are not captured, or without the key that they have elsewhere."""
 
 
 MAX_TEXT = 2000

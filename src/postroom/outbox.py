@@ -12,11 +12,12 @@ from sqlalchemy.orm import Mapper, Session, registry
 from postroom.capture.bus import OutboxMiddleware
 from postroom.capture.commit_order import insert_last, keep_commit_order
 from postroom.capture.connections import ConnectionCapture
+from postroom.capture.databases import check_inserts
 from postroom.capture.dispatcher import OutboxEventDispatcher
 from postroom.capture.insertion import RecordInsertion
 from postroom.capture.interceptor import DomainEventOutboxInterceptor
 from postroom.capture.outboxes import OUTBOXES, CaptureCallback, CaptureSettings
-from postroom.capture.targets import CaptureTarget
+from postroom.capture.targets import CaptureTarget, Uncaptured
 from postroom.errors import ConfigurationError
 from postroom.events.event import Event
 from postroom.events.registry import EventRegistry, default_registry
@@ -98,19 +99,22 @@ class Outbox:
             self.record, records, primary_key=[records.c.id], eager_defaults=False
         )
         insert_last(mapper)
+        check_inserts(self.record)
         self._commits = CommitSignal(self.record)
         if ordering == "strict":
             keep_commit_order(self.record, records)
         insertion = RecordInsertion(records, lock_keys=ordering == "strict")
         self._connections = ConnectionCapture(self.settings, insertion, self._commits.note_saved)
 
-    def capture(self, sessions: CaptureTarget) -> None:
+    def capture(self, sessions: CaptureTarget, *, uncaptured: Uncaptured = "warn") -> None:
         """Capture the events of all aggregates that these sessions save. Call it once, at start-up.
 
-        `sessions` is a sessionmaker, an async_sessionmaker, a scoped session of either, or a class
-        of sessions.
+        - `sessions`: a sessionmaker, an async_sessionmaker, a scoped session of either, or a class
+          of sessions
+        - `uncaptured`: what the commit of another session does that saves aggregates with events:
+          "warn" (`CaptureWarning`), or "error" (it raises CaptureError)
         """
-        DomainEventOutboxInterceptor(outbox=self).install(sessions)
+        DomainEventOutboxInterceptor(outbox=self, uncaptured=uncaptured).install(sessions)
 
     def dispatcher(self, session: Session | AsyncSession) -> OutboxEventDispatcher:
         """Return a dispatcher that saves events of this session in this outbox."""
@@ -140,8 +144,8 @@ class Outbox:
     def on_capture(self, callback: CaptureCallback) -> None:
         """Call a function with each record before it is saved. Register it once, at start-up.
 
-        The function may add JSON values to `record.headers`. An error that it raises ends the
-        capture.
+        The function may add JSON values to `record.headers`; other values, or too many, raise
+        CaptureError. An error that the function raises ends the capture.
         """
         self.settings.callbacks.append(callback)
 

@@ -48,9 +48,8 @@ from postroom.publishers.memory import MemoryPublisher, MemoryQueue, Message
 from postroom.record import ClaimedRecord, Key, OutboxRecord, Status
 from postroom.relay.health import Health, HealthStatus, Tally
 from postroom.relay.observer import RelayObserver
-from postroom.relay.relay import OutboxRelay
+from postroom.relay.relay import OutboxEventPublisher, OutboxRelay
 from postroom.relay.retry import RetrySchedule
-from postroom.relay.service import OutboxEventPublisher
 from postroom.store.base import Verdict
 from postroom.wakeup.notifier import Notifier
 

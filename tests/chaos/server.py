@@ -36,6 +36,21 @@ class Server:
         login = ("--username=postroom", "--auth=trust")
         self._run("initdb", "--encoding=UTF8", "--no-sync", *login, f"--pgdata={self._data}")
 
+    def copy(self, primary: "Server", port: int) -> None:
+        """Be a standby of another server, asynchronous, which finds it at a port."""
+        address = ("--host", HOST, "--port", str(primary.port), "--username=postroom")
+        self._run(
+            "pg_basebackup", "--no-sync", "--checkpoint=fast", f"--pgdata={self._data}", *address
+        )
+        source = f"host={HOST} port={port} user=postroom application_name=standby"
+        with (self._data / "postgresql.auto.conf").open("a") as settings:
+            settings.write(f"primary_conninfo = '{source}'\n")
+        (self._data / "standby.signal").touch()
+
+    def promote(self) -> None:
+        """End being a standby, with what has come from the primary by now."""
+        self._control("promote", "--wait")
+
     def start(self) -> None:
         options = f"-p {self.port} -c listen_addresses={HOST} {FAST}"
         self._control("start", "--wait", f"--log={self._log}", "-o", options)
@@ -77,13 +92,28 @@ class Server:
 @contextmanager
 def private_server() -> Iterator[Server]:
     """Make a server and start it; nothing is left of it afterwards."""
+    with _server() as server:
+        server.create()
+        server.start()
+        yield server
+
+
+@contextmanager
+def standby_of(primary: Server, port: int) -> Iterator[Server]:
+    """Make a standby that finds its primary at a port, and start it."""
+    with _server() as server:
+        server.copy(primary, port)
+        server.start()
+        yield server
+
+
+@contextmanager
+def _server() -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="postroom-chaos-") as home:
         user = lesser_user()
         if user is not None:
             shutil.chown(home, user)
         server = Server(Path(home), user)
-        server.create()
-        server.start()
         try:
             yield server
         finally:

@@ -99,7 +99,9 @@ class Handler:
 
 
 @pytest.mark.requirement("E1")
-async def test_an_unknown_type_and_an_unfit_payload_fail_and_say_so(engine: AsyncEngine) -> None:
+async def test_an_unfit_payload_fails_an_unknown_type_waits_and_both_say_so(
+    engine: AsyncEngine,
+) -> None:
     Handler.handled = []
     account = "00000000-0000-0000-0000-000000000001"
     fine = {"account_id": account, "email": "a@b.com"}
@@ -119,9 +121,10 @@ async def test_an_unknown_type_and_an_unfit_payload_fail_and_say_so(engine: Asyn
     tally = await OutboxRelay(outbox, engine, publisher).run_once()
 
     unknown, unfit, no_object, good = await rows(engine)
-    assert (tally.delivered, tally.failed) == (1, 3)
-    assert (unknown.status, unfit.status, no_object.status) == (Status.FAILED,) * 3
-    assert "'nobody.knows'" in unknown.error_message
+    assert (tally.delivered, tally.postponed, tally.failed) == (1, 1, 2)
+    assert (unfit.status, no_object.status) == (Status.FAILED,) * 2
+    assert (unknown.status, unknown.retry_count) == (Status.PENDING, 0)
+    assert "no worker knows nobody.knows v1" in unknown.error_message
     assert "account_id" in unfit.error_message
     assert "AccountOpened" in no_object.error_message
     assert good.status == Status.PUBLISHED

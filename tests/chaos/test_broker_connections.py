@@ -104,8 +104,8 @@ async def test_a_connection_that_is_cut_anywhere_loses_nothing(
 @pytest.mark.requirement("E2")
 @pytest.mark.parametrize(
     ("options", "confirm_within"),
-    [("heartbeat=1", 30.0), ("heartbeat=0", 1.0)],
-    ids=["by its heartbeat", "by what it does not confirm"],
+    [("heartbeat=1", 30.0), ("heartbeat=0", 30.0), ("heartbeat=0", 1.0)],
+    ids=["by its heartbeat", "by its silence", "by what it does not confirm"],
 )
 async def test_a_connection_that_stalls_is_noticed_and_given_up(
     engine: AsyncEngine, distant_mailbox: Mailbox, options: str, confirm_within: float

@@ -154,7 +154,7 @@ async def holds_all(engine: AsyncEngine, worker: Worker) -> bool:
 
 
 BACKLOG = 25_000 if FULL else 3_000
-LATENCY = 0.05
+LATENCY = 0.5
 
 
 def by(worker: Worker, ledger: Ledger) -> list[Entry]:

@@ -136,7 +136,6 @@ async def test_nothing_is_lost_while_workers_are_killed_and_frozen(
     records = many_records()
     await save(engine, records)
     fleet.configure(refused_percent=5, lease=1.5, latency=0.2, batch_size=BATCH, retry=0.05)
-    fleet.configure(max_crashes=KILLS)  # so many look like the work of a record: decision 007
 
     await all_ready(*[fleet.start() for _ in range(4)])
     killer = KillsWorkers(fleet, engine, ledger, len(records))

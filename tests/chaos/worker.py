@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -37,9 +38,10 @@ class WorkerOptions:
     lease: float = 30.0
     poll: float = 0.5
     batch_size: int = 100
-    max_crashes: int = 3
     retry: float = 0.0
     """Seconds after a refusal; for ever, but for the record's own limit."""
+    life: float = 0.0
+    """Seconds after which the process dies, whatever it delivers; 0 for ever."""
     latency: float = 0.0
     max_in_flight: int = 100
     refused_percent: int = 0
@@ -118,6 +120,10 @@ def publisher_of(options: WorkerOptions) -> Publisher:
 
 async def main(options: WorkerOptions) -> None:
     """Deliver until SIGTERM."""
+    if options.life:
+        end = threading.Timer(options.life, os.kill, (os.getpid(), signal.SIGKILL))
+        end.daemon = True
+        end.start()
     if options.freeze:
         freeze_before_commit(Path(options.freeze))
     engine = create_async_engine(options.url, pool_size=2)
@@ -128,7 +134,6 @@ async def main(options: WorkerOptions) -> None:
         poll_interval=timedelta(seconds=options.poll),
         lease=timedelta(seconds=options.lease),
         batch_size=options.batch_size,
-        max_crashes=options.max_crashes,
         retry=RetrySchedule.seconds(options.retry, forever=True),
     )
     stops: list[asyncio.Task[None]] = []

@@ -19,6 +19,7 @@ from tests.conformance.store.claiming import Claiming
 from tests.conformance.store.cleaning import Cleaning
 from tests.conformance.store.draining import Draining
 from tests.conformance.store.history import History
+from tests.conformance.store.identity import ChosenBefore, Identity
 from tests.conformance.store.leasing import Leasing
 from tests.conformance.store.mending import Mending
 from tests.conformance.store.operating import Operating
@@ -51,7 +52,7 @@ class StoreFixtures:
 
 
 class OperationsSuite(
-    StoreFixtures, Operating, Pausing, Draining, Replaying, Purging, Auditing, Pauses
+    StoreFixtures, Operating, Pausing, Draining, Replaying, Purging, Auditing, Pauses, ChosenBefore
 ):
     """What operators change."""
 
@@ -63,6 +64,7 @@ class StoreSuite(
     Waiting,
     Settling,
     History,
+    Identity,
     Mending,
     Cleaning,
     Rubbish,

@@ -66,16 +66,18 @@ class HandlersHarness(PublisherHarness):
     """A handler that keeps what it is given: the event, and nothing of the record around it."""
 
     shows = frozenset()
-    postpones_unwanted = False
+    postpones_unwanted = True
 
     def __init__(self) -> None:
-        registry = EventRegistry()
-        registry.register(LetterLost)
+        self._registry = registry = EventRegistry()
         registry.handles(ParcelSent, name="keep")(ParcelKeeper)
         self._keeper = ParcelKeeper()
         self.publisher: HandlersPublisher = HandlersPublisher(
             factory=lambda _: self._keeper, registry=registry
         )
+
+    def receive_letters(self) -> None:
+        self._registry.handles(LetterLost, name="keep")(ParcelKeeper)
 
     async def arrived(self, *_: ClaimedRecord) -> Sequence[Arrival]:
         return [
@@ -93,10 +95,10 @@ class ParcelKeeper:
     """Handles parcels, unless it is away."""
 
     def __init__(self) -> None:
-        self.kept: list[ParcelSent] = []
+        self.kept: list[ParcelSent | LetterLost] = []
         self.is_away = False
 
-    async def handle(self, event: ParcelSent) -> None:
+    async def handle(self, event: ParcelSent | LetterLost) -> None:
         if self.is_away:
             raise OutageError("the keeper is away")
         self.kept.append(event)

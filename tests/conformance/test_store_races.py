@@ -140,7 +140,7 @@ async def test_what_is_parked_while_its_gate_is_opened_is_not_left_behind(rig: S
     await asyncio.gather(skipping, claiming)
     delivered = await rig.drain()
     assert of_key(delivered, "a") == ["a2", "a3"]
-    assert await rig.store.repair() == 0
+    assert await rig.store.cleaning.repair() == 0
 
 
 async def test_what_is_parked_while_its_gate_is_skipped_is_not_left_behind(rig: StoreRig) -> None:
@@ -155,7 +155,7 @@ async def test_what_is_parked_while_its_gate_is_skipped_is_not_left_behind(rig: 
         await waiter_is_blocked(rig)
     await claiming
     assert of_key(await rig.drain(), "a") == numbered("a", 2, 9)
-    assert await rig.store.repair() == 0
+    assert await rig.store.cleaning.repair() == 0
 
 
 async def test_a_claim_has_not_read_past_followers_whose_key_is_released_meanwhile(
@@ -179,13 +179,13 @@ async def test_a_key_that_is_blocked_while_its_record_is_being_discarded_is_unbl
     rig: StoreRig,
 ) -> None:
     await rig.put("a1", "a2")
-    [row] = await rig.sql("SELECT position FROM suite_outbox WHERE event_type = 'a1'")
+    [row] = await rig.sql("SELECT position, id FROM suite_outbox WHERE event_type = 'a1'")
     async with rig.engine.begin() as other:
         await other.execute(text("SELECT 1 FROM suite_outbox WHERE event_type = 'a1' FOR UPDATE"))
         discarding = asyncio.create_task(rig.operations.discard(await rig.ids("a1")))
         await waiter_is_blocked(rig)  # it has found no blocked key, and waits for the record
         async with rig.store.database.transaction() as run:
-            await rig.store.blocked_keys.block(run, {_key("a"): row.position})
+            await rig.store.blocked_keys.block(run, {_key("a"): row})
     assert await discarding == 1
     assert await rig.sql("SELECT * FROM suite_outbox_blocked_keys") == []
     assert await rig.drain() == ["a2"]
@@ -206,7 +206,7 @@ async def test_a_gate_that_is_opened_while_followers_are_being_parked_waits_for_
         await asyncio.sleep(0)
     await asyncio.gather(claiming, skipping)
     assert await rig.drain() == numbered("a", 2, 9)
-    assert await rig.store.repair() == 0
+    assert await rig.store.cleaning.repair() == 0
 
 
 async def test_skips_and_claims_at_random_leave_nobody_behind(rig: StoreRig) -> None:
@@ -219,7 +219,7 @@ async def test_skips_and_claims_at_random_leave_nobody_behind(rig: StoreRig) -> 
         await asyncio.gather(skip, *(rig.store.claims.claim(tokens, depth=3) for _ in range(3)))
         assert await rig.drain() == numbered(key, 2, 4)
     assert await rig.gates() == {}
-    assert await rig.store.repair() == 0
+    assert await rig.store.cleaning.repair() == 0
 
 
 async def test_settling_and_parking_at_once_leave_nobody_behind(rig: StoreRig) -> None:
@@ -280,13 +280,13 @@ async def test_a_key_that_is_blocked_while_its_pause_ends_waits_for_the_blocking
     await rig.put("a1", "a2", "a3")
     [first] = await rig.claimed("a1")
     await rig.pause("a2")
-    await rig.claim(held=[first.position])
+    await rig.claim(held=[first])
     assert await rig.gates() == {"a": "a2"}
     async with rig.store.database.transaction() as refusing:
         await rig.store.blocked_keys.lock(refusing, [_key("a")])
         resuming = asyncio.create_task(rig.resume())
         await waiter_is_blocked(rig)
-        await rig.store.blocked_keys.block(refusing, {_key("a"): first.position})
+        await rig.store.blocked_keys.block(refusing, {_key("a"): first})
     await resuming
     assert await rig.gates() == {"a": "a1"}
     assert await rig.drain() == ["a1", "a2", "a3"]
@@ -321,7 +321,7 @@ async def test_a_key_that_is_blocked_before_its_paused_record_is_parked_stays_bl
     tokens = tokens_of(await rig.poll())
     async with rig.engine.begin() as other:
         await other.execute(text("SELECT 1 FROM suite_outbox_pauses FOR UPDATE"))
-        claim = rig.store.claims.claim(tokens, depth=10, held=[first.position])
+        claim = rig.store.claims.claim(tokens, depth=10, held=[first])
         claiming = asyncio.create_task(claim)
         await waiter_is_blocked(rig)
         await rig.store.settlements.settle(Settlement(attempts=[attempt(first, delay=MINUTE)]))
@@ -332,6 +332,57 @@ async def test_a_key_that_is_blocked_before_its_paused_record_is_parked_stays_bl
     assert await rig.drain() == ["a1", "a2"]
 
 
+async def test_a_paused_record_whose_position_another_one_takes_meanwhile_parks_only_itself(
+    rig: StoreRig,
+) -> None:
+    """As a failover between the two transactions of a claim does."""
+    await rig.put("a1", "a2")
+    await rig.pause("a1")
+    tokens = tokens_of(await rig.poll())
+    first = await rig.row("a1")
+    async with rig.engine.begin() as other:
+        await other.execute(text("SELECT 1 FROM suite_outbox_pauses FOR UPDATE"))
+        claiming = asyncio.create_task(rig.store.claims.claim(tokens, depth=10))
+        await waiter_is_blocked(rig)  # it has read a1, and not parked it
+        await rig.sql("DELETE FROM suite_outbox")
+        await rig.put("x1", position=first.position)
+        await rig.put("x2", position=first.position + 1)
+    await claiming
+    assert await rig.gates() == {}
+    assert await rig.drain() == ["x1", "x2"]
+
+
+@pytest.mark.parametrize("kind", ["refused", "slow"])
+async def test_a_late_delivery_that_waits_for_the_next_holder_of_the_lease_unblocks_the_key(
+    rig: StoreRig, kind: str
+) -> None:
+    """The next holder blocks the key by the record between the look and the lock of the first."""
+    await rig.put("a1", "a2", "b1")
+    [late] = await rig.claimed("a1", worker="ann")
+    rig.later(3 * LEASE)
+    [again] = await rig.claimed("a1", worker="bob")
+    late.blocks_key = True  # as a worker says that is not sure of its lease any more
+    made = {"attempts": [attempt(again)]} if kind == "refused" else {"slow": [again]}
+    async with rig.engine.begin() as other:
+        await other.execute(text("SELECT 1 FROM suite_outbox_leases FOR UPDATE"))
+        blocking = asyncio.create_task(
+            rig.store.settlements.settle(Settlement(worker="bob", **made))
+        )
+        await waiter_is_blocked(rig)  # it has locked a1, and has not blocked its key
+        settling = asyncio.create_task(
+            rig.store.settlements.settle(Settlement(worker="ann", delivered=[late]))
+        )
+
+        async def both_wait() -> bool:
+            return await blocked_waiters(rig) == 2
+
+        await eventually(both_wait)
+    await asyncio.gather(blocking, settling)
+    assert (await rig.row("a1")).status == "published"
+    assert of_key(await rig.drain("bob"), "a") == ["a2"]
+    assert await rig.gates() == {}
+
+
 async def test_one_worker_cleans_up_at_a_time(rig: StoreRig) -> None:
     await rig.put("a1", "b1")
     await rig.deliver("a1")
@@ -340,10 +391,10 @@ async def test_one_worker_cleans_up_at_a_time(rig: StoreRig) -> None:
     lock = text(rig.store.database.sql.try_lock)
     async with rig.engine.begin() as other:
         assert await other.scalar(lock, {"table": f"postroom {rig.store.database.records}"})
-        assert (await rig.store.clean(older_than=DAY)).deleted == 0
-        assert await rig.store.repair() == 0
-    assert (await rig.store.clean(older_than=DAY)).deleted == 1
-    assert await rig.store.repair() == 1
+        assert (await rig.store.cleaning.clean(older_than=DAY)).deleted == 0
+        assert await rig.store.cleaning.repair() == 0
+    assert (await rig.store.cleaning.clean(older_than=DAY)).deleted == 1
+    assert await rig.store.cleaning.repair() == 1
 
 
 async def test_what_is_replayed_while_it_is_cleaned_up_is_not_deleted(rig: StoreRig) -> None:
@@ -353,7 +404,7 @@ async def test_what_is_replayed_while_it_is_cleaned_up_is_not_deleted(rig: Store
     ids = await rig.ids("a1")
     async with rig.store.database.transaction() as replaying:
         await Changes(rig.store).replay("1", replaying, ids)
-        cleaning = asyncio.create_task(rig.store.clean(older_than=DAY))
+        cleaning = asyncio.create_task(rig.store.cleaning.clean(older_than=DAY))
         await waiter_is_blocked(rig)
     assert (await cleaning).deleted == 0
     assert await rig.drain() == ["a1"]

@@ -56,7 +56,7 @@ class Story:
     async def play(self, plot: list[tuple[str, Any]]) -> None:
         for step, value in plot:
             await getattr(self, step)(value)
-            assert await self.rig.store.repair() == 0
+            assert await self.rig.store.cleaning.repair() == 0
 
     # -- the application
 
@@ -70,8 +70,7 @@ class Story:
     async def claim(self, worker: str) -> None:
         mine = [record for name, record in self.flights if name == worker]
         poll = await self.rig.poll(worker, busy={record.partition for record in mine})
-        held = [record.position for record in mine]
-        claim = await self.rig.store.claims.claim(tokens_of(poll), depth=3, held=held)
+        claim = await self.rig.store.claims.claim(tokens_of(poll), depth=3, held=mine)
         keys = {record.key for record in mine}
         leaving = [each for each in first_of_each_key(claim.records) if each.key not in keys]
         self.flights += [(worker, record) for record in leaving]
@@ -80,8 +79,6 @@ class Story:
     async def deliver(self, which: int) -> None:
         if record := self.land(which):
             self.arrived(record)
-            # What a relay that has slept does not know, it takes for granted.
-            record.blocks_key |= (record.partition, record.token) not in await self.leases()
             await self.rig.store.settlements.settle(Settlement(delivered=[record]))
 
     async def refuse(self, which: int) -> None:
@@ -174,7 +171,7 @@ class Story:
             await self.rig.store.settlements.settle(Settlement(delivered=batch))
         assert {row.status for row in (await self.rig.rows()).values()} <= {"published"}
         assert await self.rig.gates() == {}
-        assert await self.rig.store.repair() == 0
+        assert await self.rig.store.cleaning.repair() == 0
 
 
 class Stage:

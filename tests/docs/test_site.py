@@ -65,5 +65,6 @@ async def test_the_search_finds_a_page(visitor: Visitor, site: str) -> None:
     await page.goto(site)
     ready = page.get_by_text("Type to start searching")  # what is typed before goes unnoticed
     await expect(ready).to_be_attached()
-    await page.get_by_role("textbox", name="Search").fill("PgBouncer")
+    # `fill` would press no key: the page reads what is typed when a key is let go.
+    await page.get_by_role("textbox", name="Search").press_sequentially("PgBouncer")
     await expect(page.locator(".md-search-result__item").first).to_contain_text("PgBouncer")

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 import pytest_asyncio
-from sqlalchemy import MetaData
+from sqlalchemy import MetaData, select, update
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from postroom import Delayed, OutageError, Outbox, OutboxRelay, RetrySchedule, UntypedEvent
@@ -104,6 +104,15 @@ class World:
         self.publisher.queue("another", "another.type")
         await self.relay.run_once()
 
+    async def quarantined(self) -> None:
+        """Deliver it after four workers have died while they did."""
+        await self.relay.store.open()
+        records, leases = self.outbox.tables.records, self.outbox.tables.leases
+        suspect = select(records.c.id).scalar_subquery()
+        async with self.engine.begin() as connection:
+            await connection.execute(update(leases).values(suspect=suspect, suspect_crashes=4))
+        await self.relay.run_once()
+
     async def outage(self) -> None:
         self.publisher.outage = "the broker is down"
         with pytest.raises(OutageError):
@@ -132,11 +141,17 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     await world.engine.dispose()
 
 
+QUARANTINE = (
+    "it is quarantined: [workers died](../explanation/delivery.md#when-a-worker-dies) while they"
+    " delivered it"
+)
 Event = Callable[[World], Awaitable[object]]
 EVENTS: dict[str, Event] = {
     "it is delivered": lambda it: it.relay.run_once(),
     "it is refused, and has retries left": lambda it: it.refuse(),
-    "it is postponed: its route cannot be used": lambda it: it.postponed(),
+    "it is postponed: its route cannot be used, or no handler of the worker knows its type or"
+    " version": lambda it: it.postponed(),
+    QUARANTINE: lambda it: it.quarantined(),
     "it is refused for the last time, or permanently": lambda it: it.refuse(permanent=True),
     "an outage begins, or its worker is killed": lambda it: it.outage(),
     "its time comes, and it is delivered": lambda it: it.due(),

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from postroom import OutboxRelay, UntypedEvent
-from postroom.publishers.base import DELIVERED, Outcome
+from postroom.publishers.base import DELIVERED, Outcome, Refused
 from postroom.record import ClaimedRecord
 
 
@@ -23,6 +23,8 @@ class GatedPublisher:
         """What a delivery raises when it starts."""
         self.shut: Exception | None = None
         """What opening raises."""
+        self.refused: set[str] = set()
+        """The event types that it refuses."""
         self.gate = asyncio.Event()
         self._slow = slow
 
@@ -45,6 +47,8 @@ class GatedPublisher:
             raise self.away
         if record.event_type in self._slow:
             await self.gate.wait()
+        if record.event_type in self.refused:
+            return Refused("not now")
         self.arrived.append(record.event_type)
         return DELIVERED
 

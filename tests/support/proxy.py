@@ -100,6 +100,11 @@ class Proxy:
         self.away = None
         self.suffer(How.RST)
 
+    def lead_to(self, port: int) -> None:
+        """Lead connections to another server, from now on; cut those that there are."""
+        self._server_port = port
+        self.come_back()
+
     async def serve(
         self, client_reader: asyncio.StreamReader, client_writer: asyncio.StreamWriter
     ) -> None:

@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import pytest
 import sqlalchemy
-from sqlalchemy import Column, Integer, MetaData, create_engine
+from sqlalchemy import Column, Integer, MetaData, create_engine, event
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapper, Session
 
 from postroom.capture.commit_order import insert_last
-from postroom.capture.targets import CapturingSession
+from postroom.capture.targets import CapturingSession, Interceptor, sweep_last
 from postroom.database.database import Database
 from postroom.errors import ConfigurationError
 from postroom.tables.tables import define_tables
@@ -36,6 +36,26 @@ def test_a_version_without_that_key_is_refused_with_the_versions_that_have_it() 
         insert_last(mapper)
     assert f"SQLAlchemy {sqlalchemy.__version__}" in str(raised.value)
     assert "SQLAlchemy>=2.0.31,<2.2" in str(raised.value)
+
+
+def test_a_commit_looks_last_whether_there_is_something_to_flush() -> None:
+    looked: list[str] = []
+
+    class Looking(Session):
+        def _is_clean(self) -> bool:
+            looked.append("looked")
+            return super()._is_clean()
+
+    session = Looking()
+    event.listen(session, "before_commit", lambda _: looked.append("before_commit"))
+    session.commit()
+    assert looked == ["before_commit", "looked"]
+
+
+def test_a_version_whose_sessions_do_not_look_is_refused() -> None:
+    target = cast("type[Session]", SimpleNamespace())
+    with pytest.raises(ConfigurationError, match=r"SQLAlchemy>=2\.0\.31,<2\.2"):
+        sweep_last(target, cast("Interceptor", None))
 
 
 def test_a_dialect_knows_the_isolation_that_its_engine_was_created_with() -> None:

@@ -8,42 +8,44 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
-from postroom.capture.capture import capture, describe_for
+from postroom.capture.capture import capture, describe_alone
 from postroom.capture.outboxes import CapturingOutbox, settings_of
 from postroom.errors import CaptureError
-from postroom.events.codec import Unfit, check_json, codec_for
+from postroom.events.codec import Unfit, codec_for, plain_json
 from postroom.events.delayed import undelayed
 from postroom.events.description import Description, check_event
 from postroom.events.envelope import allows_extra_fields, version_name
 from postroom.events.event import Event, UntypedEvent
 from postroom.events.payload import explain
+from postroom.events.snapshot import Snapshot, snapshot
 
 
 class EventBus:
     """Collects the events of one request, in order. `OutboxMiddleware.flush` saves them."""
 
     def __init__(self) -> None:
-        self._events: dict[UUID, Event] = {}
+        self._events: dict[UUID, Snapshot] = {}
 
     def emit(self, event: Event) -> None:
-        """Add an event. Raises CaptureError if this is no event, or is on the bus already."""
+        """Add an event as it is now. Raises CaptureError for one that is unfit, or on the bus."""
         check_event(event)
         if event.event_id in self._events:
             raise CaptureError(
                 f"the bus has the event {event.event_id} ({type(undelayed(event)).__name__})"
                 " already. Make a new one each time that something happens."
             )
-        self._events[event.event_id] = event
+        self._events[event.event_id] = snapshot(event)
 
     def collect(self) -> list[Event]:
         """Return the events, in order, and clear the bus."""
-        events, self._events = self._events, {}
-        return list(events.values())
+        events = list(self.events)
+        self._events.clear()
+        return events
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """The events on the bus, in order."""
-        return tuple(self._events.values())
+        """The events on the bus, in order, as they were emitted."""
+        return tuple(taken.event() for taken in self._events.values())
 
     @property
     def has_events(self) -> bool:
@@ -78,9 +80,10 @@ class OutboxMiddleware:
         """Save the events of a bus as `flush` does, from sync code."""
         settings = settings_of(self._outbox)
         facts = _context(context)
-        enveloped = [_envelop(event, describe_for(event, settings), facts) for event in bus.events]
+        taken = bus._events.values()
+        enveloped = [_envelop(each.given, describe_alone(each, settings), facts) for each in taken]
         capture(session, enveloped, settings)
-        bus.collect()  # only now: an event that is refused stays on the bus
+        bus._events.clear()  # only now: an event that is refused stays on the bus
         return len(enveloped)
 
 
@@ -125,7 +128,6 @@ def _context(context: Mapping[str, Any]) -> dict[str, Any]:
         key: str(value) if isinstance(value, UUID) else value for key, value in context.items()
     }
     try:
-        check_json(facts)
+        return plain_json(facts)
     except Unfit as unfit:
         raise CaptureError(f"cannot flush with this context: {explain(unfit)}") from unfit
-    return facts

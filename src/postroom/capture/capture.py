@@ -1,30 +1,41 @@
 """Turns events into records and adds them to a session."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
-from postroom.capture.outboxes import CaptureSettings
+from postroom.capture.databases import check_database
+from postroom.capture.outboxes import CaptureCallback, CaptureSettings
 from postroom.capture.repeats import note_captured, refuse_repeats
-from postroom.errors import CaptureError
-from postroom.events.codec import Unfit, check_json
+from postroom.errors import CaptureError, CaptureWarning
+from postroom.events.codec import Unfit, plain_json
 from postroom.events.delayed import undelayed
 from postroom.events.description import Description, describe, event_list
 from postroom.events.event import Event, UntypedEvent
+from postroom.events.keys import why_key_is_missed
 from postroom.events.payload import explain, to_json
+from postroom.events.snapshot import Snapshot
 from postroom.record import OutboxRecord
 
 
 def capture(
-    session: Session | AsyncSession, descriptions: Sequence[Description], settings: CaptureSettings
+    session: Session | AsyncSession,
+    descriptions: Sequence[Description],
+    settings: CaptureSettings,
+    aggregates: Collection[type] = (),
 ) -> list[OutboxRecord]:
     """Add a record per event to the session, in order: all of them, or none and an error.
 
-    It never flushes, commits or talks to anybody.
+    `aggregates` are the classes of those that raised the events, if the session saves them too. It
+    never flushes, commits or talks to anybody.
     """
+    if not descriptions:
+        return []
     sync = _sync_session(session)
+    check_database(sync, descriptions[0].event_type, aggregates or [settings.record])
     refuse_repeats(sync, descriptions, settings.record)
     records = make_records(descriptions, settings)
     sync.add_all(records)
@@ -41,20 +52,37 @@ def make_records(
     for callback in settings.callbacks:
         for record in records:
             callback(record)
+            _check_callback(callback, record, settings)
     return records
 
 
 def describe_for(event: Event, settings: CaptureSettings) -> Description:
     """Describe an event to capture; refuse it when its class's name is another class's too."""
-    bare = undelayed(event)
+    taken = event if isinstance(event, Snapshot) else None
+    bare = undelayed(event if taken is None else taken.given)
     if not isinstance(bare, UntypedEvent):
         settings.registry.register(type(bare))
-    return describe(event)
+    return describe(event) if taken is None else taken.description
 
 
 def describe_all(events: Iterable[Event], settings: CaptureSettings) -> list[Description]:
     """Describe several events to capture; refuse one event that is given instead of a list."""
-    return [describe_for(event, settings) for event in event_list(events)]
+    return [describe_alone(event, settings) for event in event_list(events)]
+
+
+def describe_alone(event: Event, settings: CaptureSettings) -> Description:
+    """Describe an event to capture without an aggregate; warn if it lacks the key of one."""
+    description = describe_for(event, settings)
+    if description.aggregate_id is None:
+        bare = undelayed(event.given if isinstance(event, Snapshot) else event)
+        if (reason := why_key_is_missed(bare, description)) is not None:
+            warnings.warn(
+                f"{description.event_type} {description.event_id} has no key, so it is in no order."
+                f" {reason}",
+                CaptureWarning,
+                stacklevel=4,
+            )
+    return description
 
 
 def _sync_session(session: Any) -> Session:
@@ -92,15 +120,31 @@ def _headers(settings: CaptureSettings) -> dict[str, Any]:
             f"cannot capture: the `headers` of the Outbox returned a {type(given).__name__}. It has"
             " to return a mapping, such as {}."
         )
-    headers = dict(given)
+    return _plain("cannot capture with these headers:", dict(given), settings)
+
+
+def _check_callback(
+    callback: CaptureCallback, record: OutboxRecord, settings: CaptureSettings
+) -> None:
+    """Refuse headers that a callback has left as the database cannot hold them."""
+    headers: Any = record.headers
+    name = getattr(callback, "__qualname__", type(callback).__name__)
+    its = f"cannot capture {record.event_type} with the headers that {name} left it:"
+    if type(headers) is not dict:
+        raise CaptureError(f"{its} they are a {type(headers).__name__}. Leave it a dict.")
+    record.headers = _plain(its, headers, settings)
+
+
+def _plain(its: str, headers: dict[str, Any], settings: CaptureSettings) -> dict[str, Any]:
+    """Return headers as JSON has them; refuse what it cannot hold."""
     if not headers:
-        return headers
+        return {}
     try:
-        check_json(headers)
+        plain: dict[str, Any] = plain_json(headers)
     except Unfit as unfit:
-        raise CaptureError(f"cannot capture with these headers: {explain(unfit)}") from unfit
-    _check_size("cannot capture: the headers take", headers, settings.max_header_bytes)
-    return headers
+        raise CaptureError(f"{its} {explain(unfit)}") from unfit
+    _check_size(f"{its} the headers take", plain, settings.max_header_bytes)
+    return plain
 
 
 def _check_size(beginning: str, document: Mapping[str, Any], limit: int) -> None:

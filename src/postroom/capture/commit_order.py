@@ -122,11 +122,16 @@ def insert_last(mapper: Mapper[Any]) -> None:
     an application that locks the row first elsewhere, is a deadlock.
     """
     if not hasattr(mapper, "_sort_key"):
-        raise ConfigurationError(
-            f"postroom does not work with SQLAlchemy {sqlalchemy.__version__}. Install a version"
-            " that it was tested with: pip install 'SQLAlchemy>=2.0.31,<2.2'."
-        )
+        raise untested_version()
     mapper.__dict__["_sort_key"] = chr(sys.maxunicode)
+
+
+def untested_version() -> ConfigurationError:
+    """Give the error for a SQLAlchemy that lacks what postroom needs beyond its documentation."""
+    return ConfigurationError(
+        f"postroom does not work with SQLAlchemy {sqlalchemy.__version__}. Install a version"
+        " that it was tested with: pip install 'SQLAlchemy>=2.0.31,<2.2'."
+    )
 
 
 def keep_commit_order(record_class: type[OutboxRecord], table: Table) -> None:

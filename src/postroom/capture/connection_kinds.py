@@ -6,7 +6,7 @@ A driver's own connection is known by the name of its class: no driver is import
 from enum import Enum, auto
 from typing import Any, Final
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
@@ -24,6 +24,7 @@ class Kind(Enum):
     ASYNC_PSYCOPG = auto()
 
 
+AUTOCOMMIT: Final = "AUTOCOMMIT"
 _DRIVERS: Final = {
     ("asyncpg", "Connection"): Kind.ASYNCPG,
     ("asyncpg", "PoolConnectionProxy"): Kind.ASYNCPG,
@@ -54,13 +55,17 @@ def sync_kind(connection: object) -> Kind:
     return kind
 
 
+def chosen_isolation(bind: Engine | Connection) -> str | None:
+    """Give the isolation level that a connection or its engine was told to have."""
+    chosen: str | None = bind.get_execution_options().get("isolation_level")
+    # A private name, and the only place where create_engine(isolation_level=…) is kept.
+    return chosen or getattr(bind.dialect, "_on_connect_isolation_level", None)
+
+
 def is_autocommit(connection: Connection) -> bool:
     """Tell whether a connection of SQLAlchemy commits each statement by itself."""
-    chosen = connection.get_execution_options().get("isolation_level")
-    # A private name, and the only place where create_engine(isolation_level=…) is kept.
-    level = chosen or getattr(connection.dialect, "_on_connect_isolation_level", None)
     driver = connection.connection.dbapi_connection  # PostgreSQL's have an attribute for it
-    return level == "AUTOCOMMIT" or getattr(driver, "autocommit", None) is True
+    return chosen_isolation(connection) == AUTOCOMMIT or getattr(driver, "autocommit", None) is True
 
 
 def check_commits_later(connection: Connection) -> None:

@@ -5,7 +5,8 @@ Where it looks, and why there:
 - `raise_event`, `add`: the aggregate is noted, and its state left as it is
 - before a flush: captures what was raised, in order of raising
 - after a flush: captures what waited for an id of the database's making, or was raised meanwhile
-- before a savepoint and before a commit: captures what no flush has seen
+- before a savepoint: captures what no flush has seen
+- when a commit has nothing more to flush: captures what its listeners raised, to be flushed too
 - at the end of a transaction: if it committed, all is well, and a savepoint's captures become its
   parent's; if not, an aggregate that keeps its state gets its events back, in front of newer ones,
   and one whose state SQLAlchemy sets back loses them with it
@@ -14,36 +15,48 @@ Where it looks, and why there:
 import json
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 from sqlalchemy import event, inspect
 from sqlalchemy.orm import InstanceState, ORMExecuteState, Session, SessionTransaction
 
+import postroom.capture.uncaptured  # noqa: F401 - listens to the sessions that are not captured
 from postroom.capture.capture import capture, describe_for
+from postroom.capture.databases import follow_aggregates, note_aggregates, stop_following
 from postroom.capture.outboxes import CaptureSettings, CapturingOutbox, settings_of
 from postroom.capture.targets import (
     INTERCEPTOR,
     CaptureTarget,
     Interceptor,
+    Uncaptured,
     interceptors_of,
     session_class,
+    sweep_last,
 )
 from postroom.capture.tracker import Captured, Raised, tracker_of
 from postroom.errors import CaptureError, CaptureWarning, ConfigurationError
 from postroom.events.aggregate import AggregateRoot
 from postroom.events.codec import Unfit
 from postroom.events.description import Description, id_text, key_text, type_text
+from postroom.events.keys import aggregate_type_of
 from postroom.events.payload import explain
 
 
 class DomainEventOutboxInterceptor:
     """Captures the events of every aggregate that a session saves. `Outbox.capture` installs it.
 
-    `outbox` may be left out if the process has one outbox.
+    `outbox` may be left out if the process has one outbox. `uncaptured` is "warn" or "error":
+    whether the commit of another session, which nobody captures, warns of its aggregates' events,
+    or raises CaptureError.
     """
 
-    def __init__(self, *, outbox: CapturingOutbox | None = None) -> None:
+    def __init__(
+        self, *, outbox: CapturingOutbox | None = None, uncaptured: Uncaptured = "warn"
+    ) -> None:
+        if uncaptured not in get_args(Uncaptured):
+            raise ConfigurationError(f"uncaptured is {uncaptured!r}. It is 'warn' or 'error'.")
         self._outbox = outbox
+        self.uncaptured = uncaptured
 
     def install(self, sessions: CaptureTarget) -> None:
         """Listen to all sessions of a maker, or of a class. A second call changes nothing.
@@ -55,12 +68,12 @@ class DomainEventOutboxInterceptor:
             self._check_same_outbox(other, target)
         if hasattr(target, INTERCEPTOR):
             return
+        sweep_last(target, self)
         setattr(target, INTERCEPTOR, self)
         event.listen(target, "after_transaction_create", self._transaction_created)
         event.listen(target, "after_attach", _note_attached)
-        event.listen(target, "before_flush", self._sweep_at_flush)
-        event.listen(target, "after_flush_postexec", self._sweep_at_flush)
-        event.listen(target, "before_commit", self.sweep)
+        event.listen(target, "before_flush", self._before_flush)
+        event.listen(target, "after_flush_postexec", self._after_flush)
         event.listen(target, "after_commit", _note_commit)
         event.listen(target, "after_transaction_end", _settle)
         event.listen(target, "do_orm_execute", _warn_of_bulk_statement)
@@ -74,11 +87,18 @@ class DomainEventOutboxInterceptor:
         settings = settings_of(self._outbox)
         with session.no_autoflush:  # a flush in the middle of it would sweep them too
             descriptions = list(_described(waiting, settings))
-            records = capture(session, descriptions, settings)
+            classes = {type(raised.aggregate) for raised in waiting}
+            records = capture(session, descriptions, settings, classes)
         # Fewer than are waiting, if the rest of them wait for an id.
-        tracker.take(session, list(map(Captured, waiting, records)))
+        captured = list(map(Captured, waiting, records))
+        note_aggregates(session, captured)
+        tracker.take(session, captured)
 
-    def _sweep_at_flush(self, session: Session, *_: Any) -> None:
+    def _before_flush(self, session: Session, *_: Any) -> None:
+        self.sweep(session)
+        follow_aggregates(session)
+
+    def _after_flush(self, session: Session, *_: Any) -> None:
         self.sweep(session)
 
     def _transaction_created(self, session: Session, transaction: SessionTransaction) -> None:
@@ -108,7 +128,9 @@ def _with_key(description: Description, aggregate: AggregateRoot) -> Description
     name = type(aggregate).__name__
     try:
         if description.aggregate_type is None:
-            description = description._replace(aggregate_type=type_text(name))
+            description = description._replace(
+                aggregate_type=type_text(aggregate_type_of(type(aggregate)))
+            )
         if description.aggregate_id is None:
             description = description._replace(aggregate_id=id_text(_identity(aggregate)))
     except Unfit as unfit:
@@ -136,6 +158,7 @@ def _note_commit(session: Session) -> None:
 
 
 def _settle(session: Session, transaction: SessionTransaction) -> None:
+    stop_following(session)
     tracker_of(session).ended(session, transaction)
 
 

@@ -33,6 +33,12 @@ def refuse_repeats(
         transaction = transaction.parent
 
 
+def captured_ids(session: Session) -> set[UUID]:
+    """Give the ids of the events that the current transaction has captured."""
+    current = open_transaction(session)
+    return {event_id for _, event_id in _captured.get(current, ())} if current else set()
+
+
 def note_captured(session: Session, records: Iterable[OutboxRecord]) -> None:
     """Note what the current transaction has captured."""
     current = open_transaction(session)

@@ -1,16 +1,20 @@
 """Which sessions an interceptor listens to, and their methods that would drop events."""
 
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker
 from sqlalchemy.orm import InstanceState, Session, scoped_session, sessionmaker
 from sqlalchemy.orm.attributes import instance_state
 
+from postroom.capture.commit_order import untested_version
+from postroom.capture.tracker import tracker_of
 from postroom.errors import CaptureWarning, ConfigurationError
 from postroom.events.aggregate import AggregateRoot
 from postroom.events.delayed import undelayed
+from postroom.events.event import Event
 from postroom.record import OutboxRecord
 
 CaptureTarget = (
@@ -21,30 +25,30 @@ CaptureTarget = (
     | type[Session]
     | type[AsyncSession]
 )
+Uncaptured = Literal["warn", "error"]
 INTERCEPTOR = "_postroom_interceptor"
 """The attribute of a class of sessions that holds its interceptor."""
 RAISE = "Raise them on what it returns"
+LATE = "they were raised after the commit. Raise them before it, or commit once more"
+_INNER: Final = ("sqlalchemy.", "postroom.", "contextlib")
 BEFORE = "took it out of the session before that"
 
 
 class Interceptor(Protocol):
     """Captures the events of a session's aggregates."""
 
+    @property
+    def uncaptured(self) -> Uncaptured:
+        """What happens when a session that is not captured leaves events behind."""
+
     def sweep(self, session: Session) -> None:
         """Capture what has been raised and not captured."""
 
 
 class CapturingSession(Session):
-    """A session that captures at each flush, and warns when a method leaves events behind."""
+    """A session that warns when a method leaves events behind."""
 
     _postroom_closing = False
-
-    def flush(self, *objects: Any, **more: Any) -> None:
-        """Flush as ever; also if all there is to save is an event."""
-        interceptor: Interceptor | None = getattr(self, INTERCEPTOR, None)
-        if interceptor is not None:
-            interceptor.sweep(self)
-        super().flush(*objects, **more)
 
     def merge(self, instance: Any, **options: Any) -> Any:
         """Merge as ever; the copies that are saved have the state of the instances, no events."""
@@ -79,7 +83,7 @@ class CapturingSession(Session):
         super().expunge_all()
 
     def close(self) -> None:
-        """Close as ever; what was not committed is not meant to be saved."""
+        """Close as ever; a change that was not committed is not meant to be saved."""
         self._postroom_end(super().close)
 
     def reset(self) -> None:
@@ -91,6 +95,7 @@ class CapturingSession(Session):
         self._postroom_end(super().invalidate)
 
     def _postroom_end(self, end: Callable[[], None]) -> None:
+        _warn_of_events(tracker_of(self).late(self), LATE)
         self._postroom_closing = True
         try:
             end()
@@ -125,12 +130,42 @@ def session_class(target: CaptureTarget) -> type[Session]:
     )
 
 
+def sweep_last(target: type[Session], interceptor: Interceptor) -> None:
+    """Have sessions of a class sweep when they look whether there is something to flush.
+
+    A flush does so first. A commit does so last, after all listeners, until nothing is left.
+    """
+    look: Callable[[Session], bool] | None = getattr(target, "_is_clean", None)
+    if look is None:
+        raise untested_version()
+
+    def sweep_and_look(session: Session) -> bool:
+        if session.is_active:  # else it is being rolled back
+            interceptor.sweep(session)
+        return look(session)
+
+    setattr(target, "_is_clean", sweep_and_look)  # noqa: B010 - a private name
+
+
 def interceptors_of(target: type[Session]) -> Iterator[Interceptor]:
     """Give the interceptors that listen to sessions of a class, or to some of them."""
     if hasattr(target, INTERCEPTOR):
         yield getattr(target, INTERCEPTOR)
     for subclass in target.__subclasses__():
         yield from interceptors_of(subclass)
+
+
+def names_of(events: Iterable[Event]) -> str:
+    """Name the classes of events, for a warning."""
+    return ", ".join(type(undelayed(event)).__name__ for event in events)
+
+
+def stack_level() -> int:
+    """Count the frames from a warning up to the caller's line, past those of libraries."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(_INNER):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _capturing(known: type[Session]) -> type[Session]:
@@ -168,17 +203,16 @@ def _warn_of_records(instances: Iterable[object]) -> None:
                 f"the record of {instance.event_type} {instance.id} will not be saved:"
                 f" expunge_all() {BEFORE}.",
                 CaptureWarning,
-                stacklevel=3,
+                stacklevel=stack_level(),
             )
 
 
 def _warn_of_events(instances: Iterable[object], reason: str) -> None:
     for instance in instances:
         if isinstance(instance, AggregateRoot) and instance.domain_events:
-            names = ", ".join(type(undelayed(event)).__name__ for event in instance.domain_events)
-            name = type(instance).__name__
+            name, events = type(instance).__name__, names_of(instance.domain_events)
             warnings.warn(
-                f"{name} has events that will not be captured ({names}): {reason}.",
+                f"{name} has events that will not be captured ({events}): {reason}.",
                 CaptureWarning,
-                stacklevel=3,
+                stacklevel=stack_level(),
             )

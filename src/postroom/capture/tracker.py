@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from sqlalchemy.orm import Session, SessionTransaction
 from sqlalchemy.orm.attributes import instance_state
 
 from postroom.events.aggregate import RAISE_LISTENER, AggregateRoot
-from postroom.events.event import Event
+from postroom.events.snapshot import Snapshot
 from postroom.record import OutboxRecord
 
 
@@ -18,7 +18,7 @@ class Raised(NamedTuple):
     """An event with the aggregate that raised it, and its number in order of raising."""
 
     number: int
-    event: Event
+    event: Snapshot
     aggregate: AggregateRoot
 
 
@@ -33,9 +33,14 @@ class Captured(NamedTuple):
 class Tracker:
     """Keeps a session's aggregates with events, and what each transaction captured of them."""
 
+    aggregates: WeakKeyDictionary[OutboxRecord, AggregateRoot] = field(
+        default_factory=WeakKeyDictionary
+    )
+    """Of records that go where their aggregate goes, if the session has several databases."""
     _noted: dict[int, AggregateRoot] = field(default_factory=dict)  # by id(): some cannot be hashed
     _captured: dict[SessionTransaction, list[Captured]] = field(default_factory=dict)
     _committed: set[SessionTransaction] = field(default_factory=set)
+    _has_committed: bool = False
     _last_ended: ref[SessionTransaction] | None = None
 
     def note(self, aggregate: AggregateRoot) -> None:
@@ -60,6 +65,20 @@ class Tracker:
         ]
         return sorted(raised, key=attrgetter("number"))
 
+    def late(self, session: Session) -> list[AggregateRoot]:
+        """Give the aggregates that have raised events since a commit, and changed nothing.
+
+        One that has changed is given up with its change if the session is closed.
+        """
+        if not self._has_committed or self._captured:
+            return []
+        states = [(instance_state(each), each) for each in self._noted.values()]
+        return [
+            aggregate
+            for state, aggregate in states
+            if state.session is session and state.persistent and not state.modified
+        ]
+
     def take(self, session: Session, captured: Sequence[Captured]) -> None:
         """Clear captured events from their aggregates, for as long as the transaction stands."""
         for raised, _ in captured:
@@ -80,13 +99,15 @@ class Tracker:
             return  # a class of sessions and a subclass of it are both listened to
         self._last_ended = ref(transaction)
         captured = self._captured.pop(transaction, [])
-        if transaction not in self._committed:
+        committed = transaction in self._committed
+        self._committed.discard(transaction)
+        if not committed:
             self._give_back(session, captured, nested=transaction.nested)
             self._save_again(session)
         elif transaction.parent is not None:
             self._captured.setdefault(transaction.parent, []).extend(captured)
-        self._committed.discard(transaction)
         if transaction.parent is None:  # what somebody else collected is no longer of interest
+            self._has_committed |= committed
             self._noted = {key: one for key, one in self._noted.items() if one._by_id()}
 
     def _give_back(self, session: Session, captured: Sequence[Captured], *, nested: bool) -> None:
@@ -114,8 +135,8 @@ class Tracker:
 
 def tracker_of(session: Session) -> Tracker:
     """Give the tracker of a session, made when it is first asked for."""
-    tracker: Tracker | None = session.info.get(RAISE_LISTENER)
-    if tracker is None:
+    tracker = session.info.get(RAISE_LISTENER)
+    if not isinstance(tracker, Tracker):
         tracker = session.info[RAISE_LISTENER] = Tracker()
     return tracker
 

@@ -213,16 +213,6 @@ class WorkerSettings:
             RETRIES,
         ),
     ] = "hold"
-    max_crashes: Annotated[
-        int,
-        setting(
-            "OUTBOX_MAX_CRASHES",
-            values.count,
-            "NUMBER",
-            "How often a record may kill the worker before it fails.",
-            RETRIES,
-        ),
-    ] = 3
     cleanup_days: Annotated[
         float | None,
         setting(

@@ -53,7 +53,6 @@ def _relay_from_urls(settings: WorkerSettings, database: str, outbox: Outbox) ->
         lease=timedelta(seconds=settings.lease),
         grace=timedelta(seconds=settings.grace),
         retention=None if days is None else timedelta(days=days),
-        max_crashes=settings.max_crashes,
     )
 
 

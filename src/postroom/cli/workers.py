@@ -103,5 +103,7 @@ def _notes(worker: "Worker", now: datetime) -> Iterator[str]:
     if report.oldest is not None:
         record = f"{report.oldest.event_type} {report.oldest.key or report.oldest.id}"
         yield f"{record} in flight for {duration(now - report.oldest.since)}"
+    if report.active:
+        yield f"stands by while {report.active} delivers: SQLite has one writer at a time"
     if report.listener == "down":
         yield "listener down: it polls"

@@ -17,7 +17,7 @@ from postroom.console.documents import document, printable
 from postroom.console.state import state_of
 from postroom.inspection import counted, duration, key_text
 from postroom.record import Key
-from postroom.relay.report import postroom_version
+from postroom.relay.heartbeat import postroom_version
 
 MAX_PATH: Final = 8000
 """Characters of the longest address that browsers and servers agree on."""

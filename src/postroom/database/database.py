@@ -18,6 +18,7 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import cached_property, partial, wraps
+from operator import attrgetter
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Engine, MetaData, Table, TextClause, event
@@ -90,6 +91,11 @@ class Database:
         self.workers, self.blocked = self._name(tables.workers), self._name(tables.blocked_keys)
         self.attempts, self.pauses = self._name(tables.attempts), self._name(tables.pauses)
         self.audit, self.inbox = self._name(tables.audit), self._name(tables.inbox)
+        sql = self.sql
+        self.server = sql.server(translated(engine, tables.records))
+        ids = sql.not_among(sql.identity("id"), "ids", "uuid")
+        self.chosen = f"position {sql.among('positions')} AND NOT ({ids})"
+        """Picks records by their positions and ids, as `run_on` passes them."""
 
     @cached_property
     def _transactions(self) -> Transactions:
@@ -154,6 +160,26 @@ class Database:
         if positions:
             await run(statement, positions=self.sql.numbers(sorted(positions)))
 
+    async def run_on(
+        self, run: Run, statement: TextClause, records: Collection["Positioned"]
+    ) -> Sequence[Any]:
+        """Run a statement about records that were claimed before, if there are any.
+
+        A record is its id: where commits were lost, its position may be another record's by now.
+        """
+        if not records:
+            return ()
+        ordered = sorted(records, key=attrgetter("position"))
+        ids = self.sql.numbers([each.id for each in ordered])
+        positions = self.sql.numbers([each.position for each in ordered])
+        return await run(statement, positions=positions, ids=ids)
+
+    async def fetch_on(
+        self, statement: TextClause, records: Collection["Positioned"]
+    ) -> Sequence[Any]:
+        """Do so in a transaction of its own."""
+        return await self.run_on(self.fetch, statement, records)
+
     async def _run(
         self, execute: Execute, statement: TextClause, /, **values: Any
     ) -> Sequence[Any]:
@@ -180,6 +206,13 @@ class Database:
         percent = preparer.quote_identifier("%").strip('"')
         named = preparer.format_table(translated(self.engine, table))
         return named.replace(percent, "%").replace(":", r"\:")
+
+
+class Positioned(Protocol):
+    """A claimed record."""
+
+    id: Any
+    position: int
 
 
 class HasDatabase(Protocol):
@@ -226,7 +259,7 @@ def dialect_of(
             name = translated(engine, tables.records).fullname
             return PostgresDialect(name, lease, time_limit)
         case "sqlite":
-            return SQLiteDialect(time_limit)
+            return SQLiteDialect(lease, time_limit)
         case other:
             raise ConfigurationError(
                 f"postroom has no store for {other}. Use PostgreSQL or SQLite."

@@ -6,8 +6,10 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import event, text
+from sqlalchemy import Table, event, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from postroom.database.errors import Kind, kind_of
 
 HAS_SETTINGS: Final = "postroom settings"
 POOLED: Final = "postroom pooled"
@@ -44,9 +46,12 @@ class PostgresDialect:
             # A statement may be a transaction by itself; each is to see the latest.
             "default_transaction_isolation": "read committed",
             # Plans must not depend on statistics: a prepared statement may keep the plan that was
-            # best for an empty table. Without jit=off, a disabled scan has statements compiled.
+            # best for an empty table. A hash or a merge would read all of an index. Without
+            # jit=off, a disabled scan has statements compiled.
             "enable_seqscan": "off",
             "enable_bitmapscan": "off",
+            "enable_hashjoin": "off",
+            "enable_mergejoin": "off",
             "jit": "off",
             # The server notices a worker whose network is cut.
             "tcp_keepalives_idle": max(1, quarter // 1000),
@@ -79,11 +84,16 @@ class PostgresDialect:
         isolation = "REPEATABLE READ" if snapshot else "READ COMMITTED"
         async with engine.connect() as connection:
             await connection.execution_options(isolation_level=isolation)
-            async with connection.begin():
-                if not self.has_settings(await _info(connection)):
-                    settings = self.set_config(local=True).replace(":", r"\:")
-                    await connection.execute(text(settings))
-                yield connection
+            try:
+                async with connection.begin():
+                    if not self.has_settings(await _info(connection)):
+                        settings = self.set_config(local=True).replace(":", r"\:")
+                        await connection.execute(text(settings))
+                    yield connection
+            except Exception as error:
+                if kind_of(error) is Kind.OUTAGE:  # such as of a server that became read-only
+                    await connection.invalidate()
+                raise
 
     def has_settings(self, info: Mapping[Any, Any]) -> bool:
         """Return whether the settings were applied to a connection that has this in its `info`."""
@@ -138,6 +148,10 @@ class PostgresDialect:
         """
         return f"{source} CROSS JOIN LATERAL (SELECT r.* FROM {table} r WHERE {condition}) AS w"
 
+    def counted(self, change: str) -> str:
+        """Write a statement that returns, in sum, the `number` of rows that a change concerned."""
+        return f"WITH done AS ({change} RETURNING 1) SELECT count(*) AS number FROM done"
+
     def within(self, select: str) -> str:
         """Compare with the result of a SELECT, by index whatever the planner expects of it."""
         return f"= ANY (ARRAY({select}))"
@@ -146,11 +160,11 @@ class PostgresDialect:
         """Compare with a list of numbers."""
         return f"= ANY (CAST(CAST(:{parameter} AS text) AS bigint[]))"
 
-    def not_among(self, column: str, parameter: str) -> str:
-        """Compare with a list of numbers, which may be long."""
+    def not_among(self, column: str, parameter: str, type_: str = "bigint") -> str:
+        """Compare with a list of numbers or ids, which may be long. No index serves it."""
         # A SELECT is hashed; a list is gone through for every row, once the plan is generic. As a
         # number, because the planner takes half of the rows to be in it otherwise, and then sorts.
-        listed = f"{column} IN (SELECT unnest(CAST(CAST(:{parameter} AS text) AS bigint[])))"
+        listed = f"{column} IN (SELECT unnest(CAST(CAST(:{parameter} AS text) AS {type_}[])))"
         return f"CAST({listed} AS integer) <> 1"
 
     def matches(self, column: str, parameter: str) -> str:
@@ -189,8 +203,28 @@ class PostgresDialect:
         """Return the parameters of `now`."""
         return {"shift": shift.total_seconds()}
 
-    def numbers(self, values: Collection[int]) -> Any:
-        """Return the value of a parameter that is a list of numbers."""
+    def writers(self, table: str) -> str:
+        """Write the statement for the transactions that may have numbered rows of a table.
+
+        Each holds this lock from before it takes a number until its commit can be seen. One that is
+        prepared for a commit in two phases has lost its name: they are all ''.
+        """
+        return f"""SELECT CASE WHEN virtualtransaction LIKE '-1/%' THEN ''
+                ELSE virtualtransaction END AS writer FROM pg_catalog.pg_locks
+            WHERE locktype = 'relation' AND mode = 'RowExclusiveLock'
+            AND relation = to_regclass('{table.replace("'", "''")}') AND database = (
+                SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"""
+
+    def server(self, table: Table) -> str:
+        """Write a number that changes when a server is restarted, or another one takes over."""
+        return "(SELECT CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000 AS bigint))"
+
+    def is_another(self, server: int, before: int) -> bool:
+        """Return whether a server may have lost commits since `server` was asked before."""
+        return server != before
+
+    def numbers(self, values: Collection[Any]) -> Any:
+        """Return the value of a parameter that is a list of numbers or ids."""
         return f"{{{','.join(map(str, values))}}}"  # as text: asyncpg would look the type up
 
 

@@ -3,19 +3,27 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Set
 from contextlib import asynccontextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
-from sqlalchemy import StaticPool
+from sqlalchemy import StaticPool, Table
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from postroom.database.errors import is_conflict
 from postroom.errors import ConfigurationError
+from postroom.process import is_alive
 
 BUSY_TIMEOUT = 5000
-"""Milliseconds to wait for another writer."""
+"""Milliseconds to wait for another process, once a transaction has begun."""
+FIRST_WAIT = 20
+"""Milliseconds that SQLite waits for the write lock at first."""
+LOCK_PAUSE = 0.003
+"""Seconds between further attempts: SQLite would soon look for the lock every 100 ms only."""
+LONGEST_WAIT = 2.0
+"""Seconds to wait for the write lock, or a fifth of the lease: less than a heartbeat may take."""
 STEPS = 10_000
 """How many steps of SQLite's machine lie between two looks at the clock: about 1 ms."""
 WAL_PAUSE = 50
@@ -33,7 +41,8 @@ class SQLiteDialect:
     shares_work = False
     shielded = True  # else a cancelled statement may keep its lock for as long as the process
 
-    def __init__(self, time_limit: timedelta | None = None) -> None:
+    def __init__(self, lease: timedelta, time_limit: timedelta | None = None) -> None:
+        self._wait = min(LONGEST_WAIT, lease.total_seconds() / 5)
         self._time_limit = time_limit
         self._line: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
@@ -65,11 +74,28 @@ class SQLiteDialect:
         any of the waiting connections, so that one of many writers could wait for too long.
         """
         async with nullcontext() if snapshot else self._turn(), engine.begin() as connection:
-            await connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_TIMEOUT}")
             if not await _in_transaction(connection):  # an engine may be set up to begin by itself
-                await connection.exec_driver_sql("BEGIN" if snapshot else "BEGIN IMMEDIATE")
+                await (connection.exec_driver_sql("BEGIN") if snapshot else self._lock(connection))
+            await connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_TIMEOUT}")
             async with _interrupted_after(connection, self._time_limit):
                 yield connection
+
+    async def _lock(self, connection: AsyncConnection) -> None:
+        """Take the write lock, also from other processes that write one transaction after another.
+
+        Raises OperationalError (database is locked) if one of them keeps it for too long.
+        """
+        end = time.monotonic() + self._wait
+        await connection.exec_driver_sql(f"PRAGMA busy_timeout = {FIRST_WAIT}")
+        while True:
+            try:
+                await connection.exec_driver_sql("BEGIN IMMEDIATE")
+                return
+            except OperationalError as error:
+                if not is_conflict(error) or time.monotonic() >= end:
+                    raise
+            await connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+            await asyncio.sleep(LOCK_PAUSE)
 
     def _turn(self) -> asyncio.Lock:
         """Return the lock of this event loop: a lock cannot be waited for in another one."""
@@ -105,13 +131,16 @@ class SQLiteDialect:
         picked = f"SELECT r.rowid FROM {table} r WHERE {condition}"
         return f"{source} CROSS JOIN {table} AS w ON w.rowid IN ({picked})"
 
+    def counted(self, change: str) -> str:
+        return f"{change} RETURNING 1 AS number"
+
     def within(self, select: str) -> str:
         return f"IN ({select})"
 
     def among(self, parameter: str) -> str:
         return f"IN (SELECT value FROM json_each(:{parameter}))"
 
-    def not_among(self, column: str, parameter: str) -> str:
+    def not_among(self, column: str, parameter: str, type_: str = "integer") -> str:
         return f"{column} NOT IN (SELECT value FROM json_each(:{parameter}))"
 
     def matches(self, column: str, parameter: str) -> str:
@@ -138,8 +167,51 @@ class SQLiteDialect:
     def clock(self, shift: timedelta) -> Mapping[str, Any]:
         return {"now": self.time(datetime.now(UTC) + shift)}
 
-    def numbers(self, values: Collection[int]) -> Any:
+    def writers(self, table: str) -> str:
+        return ""
+
+    def server(self, table: Table) -> str:
+        # The last position that was given out: it goes back where an older file is restored.
+        sequence = f'"{table.schema}".sqlite_sequence' if table.schema else "sqlite_sequence"
+        name = table.name.replace("'", "''").replace(":", r"\:")
+        return f"(SELECT coalesce(max(seq), 0) FROM {sequence} WHERE name = '{name}')"
+
+    def is_another(self, server: int, before: int) -> bool:
+        return server < before
+
+    def numbers(self, values: Collection[Any]) -> Any:
         return json.dumps(list(values))
+
+
+class Renewable(Protocol):
+    """A lease, as a look at it finds it."""
+
+    @property
+    def worker(self) -> str | None: ...
+    @property
+    def leased_until(self) -> Any: ...
+
+
+class Renewals:
+    """Knows which workers of this host renew their leases, whatever the clock says.
+
+    SQLite's clock is this machine's, and may be set. So a process that exists has lost its leases
+    only when it has not renewed them for as long as a lease lasts.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str | None, tuple[Any, float]] = {}
+        """Until when each worker had leases at the last look, and since when so long."""
+
+    def living(self, leases: Iterable[Renewable], length: timedelta) -> Set[str | None]:
+        """Return the workers whose leases have not expired, also if the clock says so."""
+        now = time.monotonic()
+        until = {each.worker: each.leased_until for each in leases}
+        for worker in until:
+            if self._last.get(worker, ("", now))[0] != until[worker]:
+                self._last[worker] = until[worker], now
+        since = now - length.total_seconds()
+        return {each for each in until if self._last[each][1] > since and is_alive(each or "")}
 
 
 async def _use_wal(connection: AsyncConnection) -> None:

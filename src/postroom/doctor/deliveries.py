@@ -16,7 +16,7 @@ from postroom.inspection import (
     duration,
     key_text,
 )
-from postroom.inspection.leases import LeaseFacts
+from postroom.inspection.leases import LeaseFacts, quarantine_remedy, quarantine_text
 from postroom.inspection.workers import drained_workers
 
 PATIENCE: Final = timedelta(minutes=1)
@@ -154,10 +154,10 @@ def judge_leases(leases: LeaseFacts) -> Iterator[Finding]:
             "postroom worker MODULE:RELAY  # if none runs",
         )
     for each in leases.suspects:
-        times = "once" if each.crashes == 1 else f"{each.crashes} times"
-        yield problem(
-            f"a worker died {times} while it delivered the record at position {each.position}",
-            f"postroom show {each.position}",
-        )
+        if each.next_try is not None:
+            yield problem(quarantine_text(each, leases.now), *quarantine_remedy(each))
+        else:
+            died = counted(each.crashes, "worker")
+            yield note(f"{died} died while the record at position {each.position} was delivered")
     if not old and not leases.suspects:
         yield ok("no lease is left behind")

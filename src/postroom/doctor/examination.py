@@ -28,8 +28,8 @@ from postroom.inspection.reading import Reader
 from postroom.outbox import Outbox
 from postroom.publishers.base import Publisher
 from postroom.publishers.handlers.publisher import HandlersPublisher
+from postroom.relay.heartbeat import postroom_version
 from postroom.relay.relay import OutboxRelay
-from postroom.relay.report import postroom_version
 
 TRANSACTION_LIMIT: Final = timedelta(minutes=5)
 """A transaction that is open for longer is a problem."""

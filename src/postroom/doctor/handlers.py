@@ -12,7 +12,7 @@ def judge_handlers(registry: EventRegistry, event_types: Collection[str]) -> Ite
     unknown = [each for each in event_types if not _is_known(registry, each)]
     for each in unknown:
         yield problem(
-            f"no class and no handler of this program is for {each}: its records fail",
+            f"no class and no handler of this program is for {each}: its records wait",
             "Import the module of its handler: auto_discover_handlers(package) does that.",
         )
     if not registry.handler_classes():

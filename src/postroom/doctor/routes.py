@@ -5,6 +5,7 @@ from shlex import quote
 from typing import Final
 
 APPLY: Final = "postroom topology MODULE:RELAY --apply  # if the topology declares it"
+HANDLERS: Final = "Deploy workers that know it; auto_discover_handlers(package) imports handlers."
 KEY: Final = re.compile(r"routing key `(?P<key>.*)` of exchange `(?P<exchange>.*)`")
 QUEUE: Final = re.compile(r"queue `(?P<queue>.*)` \(by the default exchange\)")
 EXCHANGE: Final = re.compile(r"exchange `(?P<exchange>[^`]*)`")
@@ -12,6 +13,8 @@ EXCHANGE: Final = re.compile(r"exchange `(?P<exchange>[^`]*)`")
 
 def route_remedy(route: str, reason: str) -> tuple[str, ...]:
     """Return what to do, by how a publisher names a route and what the broker says about it."""
+    if route.startswith("handlers of "):
+        return (HANDLERS,)
     if "is full" in reason:
         return (
             "rabbitmqctl list_queues -p VHOST name messages consumers  # which one is full?",

@@ -11,8 +11,10 @@ from sqlalchemy.orm.base import DEFAULT_STATE_ATTR
 from postroom.errors import CaptureError
 from postroom.events.description import check_event
 from postroom.events.event import Event
+from postroom.events.keys import check_key
+from postroom.events.snapshot import Snapshot, snapshot
 
-RaisedEvent = tuple[int, Event]
+RaisedEvent = tuple[int, Snapshot]
 RAISE_LISTENER = "postroom.raise_listener"
 """Where a session keeps the listener that is told when one of its aggregates raises an event."""
 
@@ -41,12 +43,16 @@ class RaiseListener(Protocol):
 
 
 class AggregateRoot:
-    """Base class or mixin of entities that raise events. They may be mapped in any way, or not."""
+    """Base class or mixin of entities that raise events. They may be mapped in any way, or not.
+
+    A class attribute `aggregate_type` names the aggregate in the keys of events that do not say it;
+    without one, the name of the class does.
+    """
 
     def raise_event(self, event: Event) -> None:
-        """Raise an event. It is saved with the aggregate, if its sessions are captured.
+        """Raise an event. It is saved as it is now, with the aggregate, if sessions are captured.
 
-        Raises CaptureError if this is no event, or was raised before.
+        Raises CaptureError if it cannot be saved, or was raised before.
         """
         check_event(event)
         if event.event_id in self._by_id():
@@ -54,16 +60,19 @@ class AggregateRoot:
                 f"{type(self).__name__} has raised the event {event.event_id} already. Make a new"
                 " one each time that something happens."
             )
-        self._by_id()[event.event_id] = _next_number(), event
+        taken = snapshot(event)
+        if _is_mapped(self):
+            check_key(type(self), taken)
+        self._by_id()[event.event_id] = _next_number(), taken
         listener = _listener(self)
         if listener is not None:
             listener.note(self)
 
     @property
     def domain_events(self) -> tuple[Event, ...]:
-        """The events that were raised and are not saved yet, in order."""
+        """The events that were raised and are not saved yet, in order, as they were then."""
         in_order = sorted(self._by_id().values(), key=itemgetter(0))
-        return tuple(event for _, event in in_order)
+        return tuple(taken.event() for _, taken in in_order)
 
     def collect_events(self) -> list[Event]:
         """Return the events, in order, and clear them."""
@@ -81,15 +90,17 @@ class AggregateRoot:
         raised: dict[UUID, RaisedEvent] = self.__dict__.setdefault("_postroom_raised", {})
         return raised
 
-    def _take(self, event: Event) -> None:
-        del self._by_id()[event.event_id]
+    def _take(self, taken: Snapshot) -> None:
+        del self._by_id()[taken.event_id]
 
-    def _give_back(self, number: int, event: Event) -> None:
-        self._by_id()[event.event_id] = number, event
+    def _give_back(self, number: int, taken: Snapshot) -> None:
+        self._by_id()[taken.event_id] = number, taken
+
+
+def _is_mapped(aggregate: AggregateRoot) -> bool:
+    return hasattr(aggregate, DEFAULT_STATE_ATTR)
 
 
 def _listener(aggregate: AggregateRoot) -> RaiseListener | None:
-    if not hasattr(aggregate, DEFAULT_STATE_ATTR):  # not mapped
-        return None
-    session = object_session(aggregate)
+    session = object_session(aggregate) if _is_mapped(aggregate) else None
     return None if session is None else session.info.get(RAISE_LISTENER)

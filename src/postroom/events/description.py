@@ -19,6 +19,7 @@ MAX_NAME_BYTES = 255  # AMQP's limit for a routing key
 # The two halves of a key have to fit into one entry of an index.
 MAX_TYPE_BYTES = 128
 MAX_ID_BYTES = 512
+NOTHING = object()
 _plain_text = codec_for(str).encode
 
 
@@ -55,7 +56,7 @@ def describe(event: Event) -> Description:
             event_id=_required(event, "event_id", UUID),
             event_type=kind.event_type,
             event_version=kind.event_version,
-            aggregate_type=kind.aggregate_type or type_text(getattr(event, "aggregate_type", None)),
+            aggregate_type=kind.aggregate_type or type_text(_attribute(event, "aggregate_type")),
             aggregate_id=_aggregate_id(event, kind.key),
             occurred_at=_moment("occurred_at", _required(event, "occurred_at", datetime)),
             payload=payload,
@@ -127,12 +128,23 @@ def _own_kind(event: UntypedEvent) -> Kind:
 
 
 def _aggregate_id(event: Event, key: str) -> str | None:
-    if key != "aggregate_id" and not hasattr(event, key):
+    value = _attribute(event, key, NOTHING)
+    if value is NOTHING and key != "aggregate_id":
         raise EventDefinitionError(
             f"{type(event).__qualname__} has no field `{key}`, which its class keyword `key` names."
             " Name a field or a property."
         )
-    return id_text(getattr(event, key, None))
+    return None if value is NOTHING else id_text(value)
+
+
+def _attribute(event: object, name: str, default: object = None) -> Any:
+    """Return an attribute. The AttributeError of a property's own code is raised."""
+    try:
+        return getattr(event, name)
+    except AttributeError:
+        if hasattr(type(event), name):
+            raise
+        return default
 
 
 def _name(event_type: Any) -> str:
@@ -174,7 +186,7 @@ def _moment(field: str, value: Any) -> datetime:
 
 
 def _required(event: Event, name: str, expected: type[Any]) -> Any:
-    value = getattr(event, name, None)
+    value = _attribute(event, name)
     if isinstance(value, expected):
         return value
     raise EventDefinitionError(

@@ -6,8 +6,14 @@ from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
+from postroom.errors import PayloadError
 from postroom.events.codec import Unfit, codec_for, json_name
-from postroom.events.options import EventOptions, event_version_of, field_names
+from postroom.events.options import (
+    EventOptions,
+    event_type_of,
+    event_version_of,
+    field_names,
+)
 
 VERSION: Final = "event_version"
 _times: Final = codec_for(datetime)
@@ -46,9 +52,14 @@ def with_identity(
 ) -> Mapping[str, Any]:
     """Write a record's id and time into a document, whatever an upcaster made of those in it.
 
-    The document's own time is kept when it is the same moment: it has the offset as well.
+    The document's own time is kept when it is the same moment: it has the offset as well. Raises
+    PayloadError if neither has one: the class's default would be another at each call.
     """
     names, told = _names(event_class), dict[str, str]()
+    given = {"event_id": event_id, "occurred_at": occurred_at}
+    for field in sorted(names.keys() & given):
+        if given[field] is None and names[field] not in document:
+            raise _anonymous(event_class, names[field])
     if event_id and "event_id" in names:
         told["event_id"] = str(event_id)
     if occurred_at and "occurred_at" in names:
@@ -61,6 +72,13 @@ def with_identity(
     stale = told.keys() - names.values()  # of a payload that was written in another case
     kept = {name: value for name, value in document.items() if name not in stale}
     return kept | {names[field]: text for field, text in told.items()}
+
+
+def _anonymous(event_class: type, name: str) -> PayloadError:
+    return PayloadError(
+        f"the payload of {event_type_of(event_class)} has no `{name}`, and each call would make up"
+        " another. Pass event_id=… and occurred_at=…: those of the record, or of the message."
+    )
 
 
 def own_fields(event_class: type, document: Mapping[str, Any]) -> dict[str, Any]:

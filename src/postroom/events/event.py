@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
+from postroom.events.definition import check_definition
 from postroom.events.options import EventOptions
 from postroom.identity import uuid7
 
@@ -33,7 +34,7 @@ class DomainEvent:
     """Base class of typed events: frozen dataclasses, named in the past tense.
 
     Class keywords set how the event is stored. Subclasses inherit all of them but `name`. Raises
-    EventDefinitionError for a wrong keyword.
+    EventDefinitionError for a wrong keyword, and for a field of a type that cannot be kept.
 
     - `name`: the event type
     - `naming`: how the event type is made of the class name if there is no `name`: "class" (the
@@ -53,6 +54,7 @@ class DomainEvent:
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__()
         EventOptions.declare(cls, keywords)
+        check_definition(cls)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from postroom.errors import EventDefinitionError, PayloadError, UnknownEventTypeError
 from postroom.events.options import event_type_of, event_version_of, field_names, is_version
 from postroom.events.payload import event_codec
+from postroom.events.topics import is_pattern, is_topic, topic_matches
 from postroom.events.upcasters import Upcaster, apply, check_step, check_upcaster, path_of
 
 Handler = TypeVar("Handler", bound=type[Any])
@@ -38,14 +39,20 @@ class EventRegistry:
     def handles(
         self, event_type: type | str, *, name: str | None = None
     ) -> Callable[[Handler], Handler]:
-        """Register the decorated class as a handler of an event class, or of an event type by name.
+        """Register the decorated class as a handler of an event class, or of event types by name.
 
-        A handler of a class gets the events of its subclasses too. `name` is the handler's name in
-        receipts, by default its module and class: keep it when you rename the class. Raises
-        EventDefinitionError if another handler of the event has the name.
+        A handler of a class gets the events of its subclasses too. A name may be a pattern, as
+        routes have: in `order.*`, `*` is one word, and `#` would be any number of them. `name` is
+        the handler's name in receipts, by default its module and class: keep it when you rename
+        the class. Raises EventDefinitionError if another handler of the event has the name.
         """
         if isinstance(event_type, type):
             self.register(event_type)
+        elif not is_topic(event_type):
+            raise EventDefinitionError(
+                f"@handles got {event_type!r}. Give it an event class, the name of an event type,"
+                " or a pattern such as 'order.*': `*` is one whole word, `#` any number of them."
+            )
 
         def decorate(handler: Handler) -> Handler:
             entry = HandlerEntry(handler, name or path_of(handler))
@@ -80,10 +87,17 @@ class EventRegistry:
     def handler_entries(self, event_type: type | str) -> Iterator[HandlerEntry]:
         """Return the handlers of an event class or name, with their names, in the same order."""
         if isinstance(event_type, str):
-            return iter(self._name_handlers.get(event_type, ()))
+            return iter(dict.fromkeys(self._by_name(event_type)))
         event_types = map(event_type_of, event_type.__mro__)
         found = chain.from_iterable(self._class_handlers.get(each, ()) for each in event_types)
         return iter(dict.fromkeys(found))
+
+    def _by_name(self, event_type: str) -> Iterator[HandlerEntry]:
+        """Yield the handlers of the name itself, and then those of patterns."""
+        yield from self._name_handlers.get(event_type, ())
+        for pattern, entries in self._name_handlers.items():
+            if is_pattern(pattern) and topic_matches(pattern, event_type):
+                yield from entries
 
     def handler_classes(self) -> list[type[Any]]:
         """Return every handler class once."""
@@ -124,11 +138,27 @@ class EventRegistry:
 
     def event_types(self) -> list[str]:
         """Return every event type that has a class or a handler, in alphabetical order."""
-        return sorted({*self._classes, *self._name_handlers})
+        names = (name for name in self._name_handlers if not is_pattern(name))
+        return sorted({*self._classes, *names})
 
     def upcast_versions(self, event_type: str) -> list[int]:
         """Return the old versions of an event type that an upcaster reads."""
         return sorted(version for name, version in self._upcasters if name == event_type)
+
+    def knows(self, event_type: str, version: Any) -> bool:
+        """Return whether handlers can be given an event of this type and version.
+
+        If not, other code has written it: a newer release, or one that had its class or upcaster.
+        """
+        try:
+            event_class = self.event_class(event_type)
+        except UnknownEventTypeError:
+            return any(self.handler_entries(event_type))
+        if not any(self.handler_entries(event_class)) or not is_version(version):
+            return True  # nobody reads it; or it is a mistake, which no release knows
+        current = event_version_of(event_class)
+        steps = range(version, current)
+        return version <= current and all((event_type, step) in self._upcasters for step in steps)
 
     def upcasts(self, event_type: type | str, *, version: int) -> Callable[[Upcaster], Upcaster]:
         """Register the decorated function: it turns a payload of `version` into the next version.
@@ -205,10 +235,10 @@ def _shown(event_type: type | str) -> str:
 
 default_registry = EventRegistry()
 handles = default_registry.handles
-"""Register the decorated class as a handler of an event class, or of an event type by name.
+"""Register the decorated class as a handler of an event class, or of event types by name.
 
 `EventRegistry.handles` of the default registry: `@handles(OrderPlaced)`,
-`@handles("order.placed")`, `@handles(OrderPlaced, name="send_receipt")`.
+`@handles("order.placed")`, `@handles("order.*")`, `@handles(OrderPlaced, name="send_receipt")`.
 """
 get_handlers_for = default_registry.get_handlers_for
 """Return the handler classes of an event class or event type, in order of registration.

@@ -36,7 +36,8 @@ def deserialize_event(
     Raises UnknownEventTypeError, and PayloadError if the payload does not fit the class.
 
     - `version`: of the payload; by default the version in the payload, or else 1
-    - `event_id`, `occurred_at`: those of the record; they win over those in the payload
+    - `event_id`, `occurred_at`: those of the record; they win over those in the payload, and are
+      needed if it has none
     - `registry`: where the class and its upcasters are registered; the default one if not given
     """
     event_class = registry.event_class(event_type)

@@ -6,6 +6,7 @@ from typing import Any
 
 from postroom.errors import EventDefinitionError, PayloadError
 from postroom.events.options import event_type_of, event_version_of, is_version
+from postroom.events.topics import is_pattern, is_topic
 
 Upcaster = Callable[[dict[str, Any]], Mapping[str, Any]]
 
@@ -13,7 +14,7 @@ Upcaster = Callable[[dict[str, Any]], Mapping[str, Any]]
 def check_step(event_type: type | str, version: int) -> None:
     """Refuse to upcast what is no event type, or no version that is older than the class's."""
     name: object = event_type_of(event_type) if isinstance(event_type, type) else event_type
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str) or not is_topic(name) or is_pattern(name):
         raise EventDefinitionError(
             f"@upcasts got {name!r}. Give it the event class, or the name of an event type."
         )

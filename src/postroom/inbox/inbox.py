@@ -53,7 +53,8 @@ class Inbox:
         """Add the receipt of a message to the session's transaction; return False for a repeat.
 
         If another transaction has added the same receipt, this waits until that one commits or
-        rolls back. Raises InboxError for an id or a consumer without a character, or above 255.
+        rolls back. Raises InboxError for an id or a consumer that is no text of 1 to 255
+        characters.
 
         - `message_id`: the id that the message has each time it is received
         - `consumer`: who received it; each consumer receives a message once
@@ -63,7 +64,7 @@ class Inbox:
     def accept_sync(self, session: Session, message_id: UUID | str, *, consumer: str) -> bool:
         """Add a receipt as `accept` does, with a sync Session."""
         message = _checked("a message id", _id_text(message_id))
-        receiver = _checked("a consumer", consumer)
+        receiver = _checked("a consumer", _consumer_text(consumer))
         connection = session.connection(bind_arguments={"clause": insert(self.table)})
         return self._receipts.add(connection, message, receiver)
 
@@ -80,6 +81,15 @@ def _id_text(message_id: object) -> str:
     raise InboxError(
         f"a message id is {message_id!r}. It is a str or a UUID that no other message has. If the"
         " sender gives none, make one of what the message says, such as the order's number."
+    )
+
+
+def _consumer_text(consumer: object) -> str:
+    if isinstance(consumer, str):
+        return consumer
+    raise InboxError(
+        f"a consumer is {consumer!r}. It is a str that names who receives the message, and stays"
+        " the same: consumer='billing'."
     )
 
 

@@ -74,7 +74,8 @@ class Activity:
             (SELECT coalesce(max(id), 0) FROM {n.attempts}) AS attempt""")
         partitions = sql.rows("partitions", {"partition": "integer"})
         ready = f"r.ready AND {within_partition('partitions', '0')} LIMIT {NEXT_IN_LINE}"
-        due = f"""r.due_at IS NOT NULL AND r.partition = partitions.partition
+        due = f"""r.due_at IS NOT NULL AND r.status = 'pending'
+            AND r.partition = partitions.partition
             ORDER BY r.due_at, r.position LIMIT {NEXT_IN_LINE}"""
         self._next = text(f"""SELECT {columns} FROM {sql.each(partitions, n.records, ready)}
             UNION ALL SELECT {columns} FROM {sql.each(partitions, n.records, due)}""")

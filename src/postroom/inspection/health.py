@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from postroom.inspection.leases import Suspect, quarantine_text
 from postroom.inspection.wording import counted, duration
 from postroom.inspection.workers import Worker, WorkerState, drained_workers
 
@@ -20,10 +21,14 @@ def problems(
     blocked_keys: int,
     blocked_since: datetime | None,
     workers: Sequence[Worker],
+    suspects: Sequence[Suspect] = (),
 ) -> Iterator[str]:
     """List what somebody should look at."""
     if failed:
         yield f"{counted(failed, 'record')} failed."
+    for each in suspects:
+        if each.next_try is not None:
+            yield f"{quarantine_text(each, now)}."
     if blocked_since is not None and now - blocked_since >= PATIENCE:
         blocked = "1 key is" if blocked_keys == 1 else f"{blocked_keys:,} keys are"
         yield f"{blocked} blocked, the first for {duration(now - blocked_since)}."

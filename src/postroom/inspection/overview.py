@@ -10,6 +10,7 @@ from sqlalchemy import text
 from postroom.database.database import Run
 from postroom.inspection.counts import Counts, Tally
 from postroom.inspection.health import problems
+from postroom.inspection.leases import read_suspects
 from postroom.inspection.listing import PENDING
 from postroom.inspection.pauses import Changes, Pause
 from postroom.inspection.publishers import PublisherState, publisher_states
@@ -111,6 +112,7 @@ class Overviews:
             workers = await self._workers.read(run)
             in_per_minute = await self._in_per_minute(run, now)
             [blocked] = await run(self._blocked)
+            suspects = await read_suspects(self._reader.database, run)
             [rows] = await run(self._rows)
         ready, failed = tally.number((RecordState.READY,)), tally.number((RecordState.FAILED,))
         oldest_ready = _age(tally.oldest_ready, now)
@@ -142,6 +144,7 @@ class Overviews:
                     blocked_keys=blocked.refused,
                     blocked_since=time_or_none(blocked.since),
                     workers=workers,
+                    suspects=suspects,
                 )
             ),
         )

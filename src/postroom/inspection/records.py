@@ -107,7 +107,7 @@ def summary(row: Any, pauses: Iterable[Pause] = ()) -> RecordSummary:
         retry_count=row.retry_count if isinstance(row.retry_count, int) else 0,
         created_at=time_or_none(row.created_at),
         updated_at=time_or_none(row.updated_at),
-        due_at=time_or_none(row.due_at),
+        due_at=time_or_none(row.due_at) if row.status == Status.PENDING else None,
         published_at=time_or_none(row.published_at),
         error=row.error_message and mask(row.error_message),
     )

@@ -10,6 +10,7 @@ from postroom.inspection.pauses import Pause, covering
 from postroom.inspection.records import RecordState, RecordSummary
 from postroom.inspection.wording import counted, duration
 from postroom.inspection.workers import Report, ReportedOutage, Worker, drained_workers
+from postroom.store.base import Verdict
 
 MAX_ERROR: Final = 200
 """How many characters of an error a sentence shows."""
@@ -153,6 +154,11 @@ def _until(record: RecordSummary, due_at: datetime, now: datetime) -> Wait:
     left = duration(due_at - now)
     if record.error is None:
         text = f"Its time: it is delayed for another {left}."
+    elif record.error.startswith(Verdict.QUARANTINED):
+        text = (
+            f"Its next try, alone, in {left}{_error(record)}. Mend what kills the workers, then:"
+            f" postroom retry {record.position}; or: postroom discard {record.position}."
+        )
     elif record.retry_count:
         text = f"Its next try, in {left}, after refusal {record.retry_count}{_error(record)}."
     else:

@@ -88,6 +88,8 @@ class Report:
     per_minute: int = 0
     """Records delivered in the last 60 s."""
     paused: bool = False
+    active: str | None = None
+    """On SQLite: the worker that delivers while this one stands by."""
     listener: str = "off"
     """Whether it receives notifications of commits: `up`, `down` or `off`."""
     redact: tuple[str, ...] = ()
@@ -240,7 +242,7 @@ def read_report(document: str | None, reported_at: datetime | None) -> Report | 
 
 PLAIN: Final = (
     *("version", "publisher", "in_flight", "delivered", "refused", "postponed", "failed"),
-    *("per_minute", "paused", "listener"),
+    *("per_minute", "paused", "active", "listener"),
 )
 """The fields of a report that are taken as they are."""
 

@@ -3,8 +3,9 @@
 import asyncio
 import inspect
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Protocol
 
 from fastapi import FastAPI
@@ -16,6 +17,12 @@ from postroom.outbox import Outbox
 __all__ = ["get_event_bus", "get_outbox_middleware", "outbox_middleware", "relay_lifespan"]
 
 log = logging.getLogger(__name__)
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
+"""Seconds before a relay that has failed is started again; the pause doubles up to the longest."""
+FAILED = "postroom: the relay has failed, and delivers nothing: %s. It is started again in %.0f s"
+ENDED = "postroom: the relay has ended, and the application goes on: nothing is delivered"
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
 """As FastAPI takes it: it gives None, or the state of the application's requests."""
@@ -72,7 +79,9 @@ def relay_lifespan(
 ) -> Lifespan:
     """Return a lifespan that runs a relay for as long as the application runs.
 
-    If the relay ends with an error, a CRITICAL line is logged, and the application goes on.
+    If the relay ends with an error, a CRITICAL line is logged, and the application goes on. The
+    relay is started again after 1 s, then 2 s, and so on up to a minute; its health is "stopped",
+    with the error, until it runs again.
 
     - `relay`: a relay, or a function, sync or async, that takes the application and returns one
     - `container`: is closed after the relay has stopped; that of Dishka's `setup_dishka` by default
@@ -92,41 +101,61 @@ def relay_lifespan(
 
 @asynccontextmanager
 async def _running(relay: Relay) -> AsyncIterator[None]:
-    task = asyncio.create_task(relay.run(), name="postroom relay")
-    task.add_done_callback(_report_end)
+    runner = _Runner(relay)
+    task = asyncio.create_task(runner.run(), name="postroom relay")
     await asyncio.sleep(0)  # let it start: what has not started cannot be stopped
     try:
         yield
     finally:
-        if not task.done():  # else it has been reported
-            task.remove_done_callback(_report_end)
-            await _stop(relay, task)
+        try:
+            await runner.stop()
+        except BaseException:
+            task.cancel()
+            raise
+        finally:
+            await asyncio.wait({task})
 
 
-async def _stop(relay: Relay, task: asyncio.Task[None]) -> None:
-    try:
-        await relay.stop()
-    except BaseException:
-        task.cancel()
-        raise
-    finally:
-        await asyncio.wait({task})
-        _report_failure(task)
+class _Runner:
+    """Runs a relay, again after each error, until it is stopped."""
 
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+        self._runs = False
+        self._stopping = asyncio.Event()
 
-def _report_end(task: asyncio.Task[None]) -> None:
-    if not _report_failure(task):
-        log.critical(
-            "postroom: the relay has ended, and the application goes on: nothing is delivered"
-        )
+    async def run(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._stopping.is_set():
+            began, self._runs = time.monotonic(), True
+            try:
+                await self._relay.run()
+            except Exception as error:
+                if time.monotonic() - began > LONGEST_PAUSE:
+                    pause = FIRST_PAUSE
+                self._report(error, pause)
+            else:
+                if not self._stopping.is_set():
+                    log.critical(ENDED)
+                return
+            finally:
+                self._runs = False
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._stopping.wait()
+            pause = min(LONGEST_PAUSE, 2 * pause)
 
+    async def stop(self) -> None:
+        self._stopping.set()
+        if self._runs:
+            await self._relay.stop()
 
-def _report_failure(task: asyncio.Task[None]) -> bool:
-    error = None if task.cancelled() else task.exception()
-    if error is not None:
-        message = "postroom: the relay has failed, and delivers nothing: %s"
-        log.critical(message, error_text(error), exc_info=traceable(error))
-    return error is not None
+    def _report(self, error: Exception, pause: float) -> None:
+        reason, trace = error_text(error).rstrip("."), traceable(error)
+        if self._stopping.is_set():
+            log.critical("postroom: the relay has failed at its end: %s", reason, exc_info=trace)
+        else:
+            log.critical(FAILED, reason, pause, exc_info=trace)
 
 
 async def _made(relay: Relay | RelayMaker, app: FastAPI) -> Relay:

@@ -268,13 +268,13 @@ class Operations:
     async def _purge_some(
         self, entry: Entry, older_than: timedelta, after: int, run: Run
     ) -> tuple[Entry, int | None]:
-        cleaned = await self._store.delete_delivered(run, older_than, after)
+        cleaned = await self._store.cleaning.delete_delivered(run, older_than, after)
         if cleaned.deleted:
             entry = await self._audit.write(run, entry.changed(cleaned.deleted))
         return entry, cleaned.last
 
     async def _release_some(self, entry: Entry, run: Run) -> Entry:
-        released = await self._store.release_unheld(run, CHUNK)
+        released = await self._store.cleaning.release_unheld(run, CHUNK)
         return await self._audit.write(run, entry.changed(released)) if released else entry
 
     async def _wake(self) -> None:

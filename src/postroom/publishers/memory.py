@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from postroom.errors import OutageError
+from postroom.events.topics import topic_matches
 from postroom.publishers.base import (
     DELIVERED,
     Outage,
@@ -18,7 +19,6 @@ from postroom.publishers.base import (
     Refused,
     WaitingRoute,
 )
-from postroom.publishers.topics import topic_matches
 from postroom.publishers.waiting import Rejected, Unroutable, WaitingRoutes, check_choice
 from postroom.record import ClaimedRecord
 

@@ -19,6 +19,8 @@ Unroutable = Literal["wait", "refuse", "accept"]
 """What becomes of a message that no queue takes."""
 Rejected = Literal["wait", "refuse"]
 """What becomes of a message that a queue rejects, because it is full."""
+Unknown = Literal["wait", "refuse"]
+"""What becomes of a record whose event type or version a worker does not know."""
 
 SHORTEST: Final = 1.0
 LONGEST: Final = 30.0

@@ -1,5 +1,6 @@
 """The circuit breaker: during an outage, pause, try again after growing pauses, resume."""
 
+import asyncio
 import logging
 import random
 from collections.abc import Callable
@@ -34,6 +35,9 @@ class Breaker:
     retry_at: float = 0.0
     _pause: float = 0.0
     _since: float = 0.0
+    recovered: asyncio.Event = field(default_factory=asyncio.Event)
+    """Is set when an outage ends."""
+    _failing: set[str] = field(default_factory=set)
 
     @property
     def outage(self) -> tuple[str, float] | None:
@@ -43,8 +47,13 @@ class Breaker:
         seconds = self.clock.monotonic() - self._since
         return f"{self.name} is unavailable: {self.reason}", seconds
 
-    def trip(self, reason: str) -> None:
-        """Note an outage. Several reports of one outage do not make the pause longer."""
+    def trip(self, reason: str, by: str = "") -> None:
+        """Note an outage. Several reports of one outage do not make the pause longer.
+
+        All who have met it, `by`, have to succeed before it ends: a lease may be renewed on a disk
+        that is too full for a settlement.
+        """
+        self._failing.add(by)
         now, reason = self.clock.monotonic(), mask(reason)
         if self.state == "open" and now < self.retry_at:
             return
@@ -79,15 +88,19 @@ class Breaker:
         if self.state == "open":
             self._change("half_open")
 
-    def reset(self) -> None:
-        """Note that all is well."""
-        if self.state != "closed":
+    def reset(self, by: str = "") -> None:
+        """Note that all is well, as far as one who may have met the outage can tell."""
+        self._failing.discard(by)
+        if self._failing:
+            self.retry_now()
+        elif self.state != "closed":
             logger.warning(
                 "postroom: %s is available again after %.1f s. Deliveries resume",
                 self.name,
                 self.clock.monotonic() - self._since,
             )
             self.reason = ""
+            self.recovered.set()
             self._change("closed")
 
     def _change(self, state: BreakerState) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from postroom.record import Key
 from postroom.relay.leases import HeldLeases
-from postroom.relay.observer import Observers
 from postroom.store.base import Claim, HeldRecord, Settlement
+from postroom.store.claims import PREPARED
 from postroom.store.key_order import KeyOrder
 from postroom.store.store import Store
 
@@ -17,8 +17,10 @@ LEAST_DEPTH = 8
 """How many records of a partition are held at least, before it counts as full."""
 REREAD_SHARE = 0.1
 """The part of the time that claims may spend on reading again what they have read before."""
-LONGEST_PAUSE = 1.0
+LONGEST_PAUSE = 2.0
 """Seconds after which everything is read again at the latest."""
+ASK_EVERY = 0.3
+"""Seconds between two questions for the transactions that write: each delays the loop."""
 FILLED_FOR = 1.0
 """Seconds for which a few keys may fill a partition before others are claimed past them."""
 OF_A_KEY = 3
@@ -31,45 +33,66 @@ FEW_KEYS = 4
 class ClaimPlan:
     """Plans claims. `capacity`: how many records are held at most.
 
-    Between full claims, a claim reads a partition from where the last one ended: what was
-    delivered lately is slow to read past while an old snapshot is open. A full claim finds the
-    record with a lower position that committed late.
+    What was delivered lately is slow to read past while an old snapshot is open. So most claims
+    read a partition from a floor on: a position that no transaction can still commit below. A full
+    claim finds what became ready again below it, such as what an operator releases.
     """
 
     order: KeyOrder
     leases: HeldLeases
     capacity: int
     batch_size: int
-    observers: Observers = field(default_factory=Observers)
     empty_claims: int = 0
     """How many claims in a row have found that there is nothing to deliver."""
     _more: set[int] = field(default_factory=set)  # the partitions that may have more to claim
-    _woken: set[int] = field(default_factory=set)  # by commits, and not fully claimed since
     _full_claim_at: float = 0.0
+    _floors: dict[int, int] = field(default_factory=dict)
+    _next_floors: dict[int, int] = field(default_factory=dict)  # after one more claim
+    _writers_asked_at: float = -ASK_EVERY
+    _has_found: bool = False  # since then
+    _writers: frozenset[str] = frozenset({PREPARED})  # who may still commit below these:
+    _reached: dict[int, int] = field(default_factory=dict)
     _filled_since: dict[int, float] = field(default_factory=dict)  # by partition
 
     def look_into(self, partitions: Collection[int]) -> set[int]:
-        """Claim from these partitions, and no other; return others in which there were commits."""
+        """Claim from these partitions, and no other; return others that may have more."""
+        others = self._more.difference(partitions)
         self._more = set(partitions)
-        others = self._woken - self._more
-        self._woken &= self._more
-        for partition in self.order.floors.keys() - self._more:
-            del self.order.floors[partition]
+        for partition in self.order.reached.keys() - self._more:
+            reached = self.order.reached.pop(partition)
+            self._floors[partition] = min(reached, self._floors.get(partition, 0))
         return others
 
     def wake(self, partitions: Set[int]) -> None:
-        """Claim what was committed in these partitions: now, and when a full claim is possible."""
+        """Claim what was committed in these partitions."""
         self._more |= partitions
-        self._woken |= partitions
-
-    def full_claims_after(self, now: float) -> list[float]:
-        """Return when to claim what was committed, if it has to wait for a full claim."""
-        return [self._full_claim_at] if self._woken and self._full_claim_at > now else []
 
     def look_again(self, record: HeldRecord) -> None:
-        """Claim from the start of a record's partition: records of its key may be released."""
+        """Claim from the start: records of a key may be released, also such as are replayed."""
         self._more.add(record.partition)
-        self.order.floors.pop(record.partition, None)
+        self.order.reached[record.partition] = 0
+
+    def asks_for_writers(self, now: float) -> bool:
+        """Return whether it is time to ask which transactions write: at once for first floors."""
+        pause = ASK_EVERY if self._floors else 0.0
+        return self._has_found and now - self._writers_asked_at >= pause
+
+    def note_writers(self, writers: frozenset[str], now: float) -> None:
+        """Raise the floors to what was reached when all of these transactions had not begun.
+
+        A record with a lower position may be committed late, by one that ran when a claim passed
+        it. When those that ran then have ended, one more claim finds whatever they committed.
+        """
+        self._has_found, self._writers_asked_at = False, now
+        if self._writers.isdisjoint(writers):
+            self._next_floors = self._reached
+            self._writers, self._reached = writers | {PREPARED}, dict(self.order.reached)
+
+    def forget(self) -> None:
+        """Claim everything again: the database is another one."""
+        self.order.drop_waiting()
+        for known in (self.order.reached, self._floors, self._next_floors, self._reached):
+            known.clear()
 
     @property
     def no_room_for(self) -> Set[int]:
@@ -87,59 +110,67 @@ class ClaimPlan:
 
     def partitions(self, now: float) -> dict[int, int]:
         """Return the partitions to claim from, with the tokens of their leases."""
-        if now >= self._full_claim_at:
-            self._more |= self._woken
         if not self._more or self.no_room_for:
             return {}
-        depth = max(LEAST_DEPTH, self._limit // max(1, len(self.leases.by_partition)))
-        few = [each for each in self._more if self.order.load(each).held < depth]
+        depth = max(LEAST_DEPTH, self._limit // max(1, len(self.leases.tokens)))
+        few = [each for each in self._more if self.order.held_of[each] < depth]
         tokens = self.leases.claimable(now) if few else {}
         return {each: tokens[each] for each in self._furthest_behind(few) if each in tokens}
 
-    def _furthest_behind(self, partitions: Collection[int]) -> list[int]:
+    def _furthest_behind(self, partitions: Collection[int]) -> Collection[int]:
         """Return the half of some partitions that has been claimed the least far.
 
         Otherwise those with many keys would be left over at the end of a backlog, and be slow. If
         nothing is held, there is no backlog.
         """
-        floors = self.order.floors
         if not self.order.held or not partitions:
-            return list(partitions)
-        ordered = sorted(partitions, key=lambda each: floors.get(each, 0))
-        middle = floors.get(ordered[len(ordered) // 2], 0)
-        return [each for each in ordered if floors.get(each, 0) <= middle]
+            return partitions
+        reached = {each: self.order.reached.get(each, 0) for each in partitions}
+        middle = sorted(reached.values())[len(reached) // 2]
+        return [each for each in partitions if reached[each] <= middle]
 
     def depth(self, partitions: Collection[int]) -> int:
         """Return how many records to claim of each partition, so that a claim has many keys."""
         return -(-(self._limit - len(self.order.held)) // len(partitions))
 
-    def floors(self, now: float) -> Mapping[int, int]:
-        """Return from which positions on to read; none for a full claim."""
-        return {} if now >= self._full_claim_at else self.order.floors
+    def floors(self, now: float, *, of_all: bool = False) -> Mapping[int, int]:
+        """Return from which positions on to read; none for a full claim.
 
-    def begin(self, partitions: Collection[int], *, full: bool) -> None:
+        `of_all`: also of partitions that others may serve by now. Enough to see whether a partition
+        has work, but to claim from it begins at its start: they may have made records ready.
+        """
+        if now >= self._full_claim_at:
+            return {}
+        reached = self.order.reached
+        known = self._floors.items()
+        floors = {each: min(floor, reached.get(each, floor)) for each, floor in known}
+        return {p: floor for p, floor in floors.items() if floor > 0 and (of_all or p in reached)}
+
+    def begin(self, partitions: Collection[int]) -> None:
         """Note that a claim begins: it may not see what is committed from now on."""
-        self._more -= set(partitions)
-        if full:
-            self._woken -= set(partitions)
+        self._more.difference_update(partitions)
 
-    def claimed(self, claim: Claim, *, full: bool, began: float, ended: float) -> None:
-        """Hold what a claim returned."""
+    def claimed(
+        self, claim: Claim, partitions: Collection[int], *, full: bool, began: float, ended: float
+    ) -> None:
+        """Hold what a claim of some partitions returned."""
+        for partition in self._next_floors.keys() & partitions:
+            self._floors[partition] = self._next_floors.pop(partition)
         if full:
             self._full_claim_at = ended + min(LONGEST_PAUSE, (ended - began) / REREAD_SHARE)
         self.order.add(claim)
-        self.observers.tell(lambda it: it.claimed(len(claim.records), ended - began))
         found = {each.partition for each in claim.records}
         if found:
+            self._has_found = True
             self.leases.served(began)
         self._more |= claim.more
         for partition in found:
-            load = self.order.load(partition)
-            if partition in claim.more and load.keys * FEW_KEYS <= load.held:
+            few = self.order.keys_of[partition] * FEW_KEYS <= self.order.held_of[partition]
+            if few and partition in claim.more:
                 self._filled_since.setdefault(partition, began)
             else:
                 self._filled_since.pop(partition, None)
-        if found or self.order.held or self._more:
+        if self.order.held or self._more:
             self.empty_claims = 0
         else:
             self.empty_claims += 1
@@ -150,11 +181,9 @@ class ClaimPlan:
 
         Each partition is looked at once a second.
         """
-        if not self._filled_since:
-            return {}
         filled = [p for p, since in self._filled_since.items() if now - since >= FILLED_FOR]
         self._filled_since.update(dict.fromkeys(filled, now))
-        return self.order.firsts_with_followers(filled)
+        return self.order.firsts_with_followers(filled) if filled else {}
 
 
 async def claim_past_hot_keys(plan: ClaimPlan, store: Store, now: float) -> None:
@@ -163,15 +192,14 @@ async def claim_past_hot_keys(plan: ClaimPlan, store: Store, now: float) -> None
     Their later records are parked, so that the next claim finds the others. If they leave no room
     to claim anything from other partitions, all of them are blocked.
     """
-    firsts = plan.hot_keys(now)
-    if not firsts:
+    if not (firsts := plan.hot_keys(now)):
         return
     partitions = {each.partition for each in firsts.values()}
     others_wait = await store.claims.waiting_behind(partitions, firsts.keys(), plan.order.held)
-    if any(not plan.order.load(each).held for each in plan.no_room_for - partitions):
+    if any(not plan.order.held_of[each] for each in plan.no_room_for - partitions):
         others_wait = partitions
-    in_the_way = [each for each in firsts.values() if each.partition in others_wait]
-    blocking = [each for each in in_the_way if plan.leases.holds(each)]
+    leased = filter(plan.leases.holds, firsts.values())
+    blocking = [each for each in leased if each.partition in others_wait]
     if blocking:
         logger.debug("postroom: claims past %d keys with many records", len(blocking))
         await store.settlements.settle(Settlement(slow=blocking))

@@ -10,7 +10,6 @@ from postroom.store.store import Store
 
 logger = logging.getLogger("postroom.relay")
 
-INTERVAL = timedelta(minutes=10)
 BATCH = 1000
 
 
@@ -22,18 +21,18 @@ async def clean_regularly(store: Store, clock: Clock, retention: timedelta | Non
         except Exception as error:  # deliveries do not depend on it
             level = logging.WARNING if database_outage(error) else logging.ERROR
             logger.log(level, "postroom: the clean-up has to wait: %s", describe(error))
-        await clock.wait(asyncio.Event(), INTERVAL.total_seconds())
+        await clock.wait(asyncio.Event(), 10 * 60)
 
 
 async def clean(store: Store, retention: timedelta | None) -> int:
     """Clean up everything there is; return how many records were deleted."""
-    if repaired := await store.repair():
+    if repaired := await store.cleaning.repair():
         logger.warning("postroom: repaired %d records that nobody would have claimed", repaired)
     if retention is None:
         return 0
     deleted, after = 0, 0
     while True:
-        cleaned = await store.clean(older_than=retention, after=after, limit=BATCH)
+        cleaned = await store.cleaning.clean(older_than=retention, after=after, limit=BATCH)
         deleted += cleaned.deleted
         if cleaned.last is None:
             return deleted

@@ -2,18 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from postroom.clock import Clock
 from postroom.database.errors import describe
 from postroom.publishers.base import Delivered, Outage, Outcome, Publisher, Refused
+from postroom.record import PARTITIONS
 from postroom.relay.breaker import Breaker
 from postroom.relay.health import Tally
 from postroom.relay.leases import HeldLeases
 from postroom.relay.observer import Answer, Observers
 from postroom.relay.outcomes import refusal_before_delivery, settlement_of
-from postroom.relay.poison import Poison
+from postroom.relay.poison import TRIED_ALONE, Poison, quarantine
 from postroom.relay.publishing import publish
 from postroom.relay.refusal_log import RefusalLog
 from postroom.relay.settings import RelaySettings
@@ -47,11 +48,11 @@ class Delivery:
     breaker: Breaker
     order: KeyOrder
     leases: HeldLeases
-    poison: Poison
     tally: Tally
     changed: Callable[[], None]
     """Is called when there is something for the loop to do."""
     observers: Observers = field(default_factory=Observers)
+    poison: Poison = field(default_factory=Poison)
     refusal_log: RefusalLog = field(default_factory=RefusalLog)
     drain: bool = False  # the relay ends when everything is settled
     more_to_claim: bool = False
@@ -59,29 +60,34 @@ class Delivery:
     """Whether nothing more may be sent."""
     outcomes: dict[HeldRecord, Outcome] = field(default_factory=dict)
     """The answers that are not yet written."""
-    locked: set[int] = field(default_factory=set)
-    """The positions of records that other transactions have locked: settled later."""
+    locked: set[HeldRecord] = field(default_factory=set)
+    """The records that other transactions have locked: settled later."""
     settle_at: float = 0.0
     """When to settle again, after a lock was in the way."""
     bug: BaseException | None = None
     """What should not have happened in a delivery. The loop raises it."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)  # a batch each, then the next
-    _calls: dict[object, tuple[float, Sequence[HeldRecord]]] = field(default_factory=dict)
+    _calls: dict[HeldRecord, float] = field(default_factory=dict)  # first record: since when
     _settled_at: float = -SETTLE_PAUSE
     _planned: bool = False  # the loop waits for the next settlement
-    _urgent: set[HeldRecord] = field(default_factory=set)  # answered, and others wait for them
-    _probes: set[int] = field(default_factory=set)  # sent since the publisher opened again
+    _urgent: bool = False  # others wait for a record that was answered
+    _probes: set[HeldRecord] = field(default_factory=set)  # sent since the publisher opened again
     _probe_until: float = 0.0
 
     @property
     def room(self) -> int:
-        """How many more records may be sent. What is unsettled is sent again after a crash."""
-        free = self.publisher.max_in_flight - len(self.order.in_flight)
-        return max(0, min(free, free + self.settings.batch_size - len(self.outcomes)))
+        """How many more records may be sent. What is unsettled is sent again after a crash.
 
-    @property
-    def _probing(self) -> bool:
-        return not self._probes.isdisjoint(self.order.in_flight)
+        One record tries a publisher that has opened again; another one if that takes long.
+        """
+        if self.closed or self.breaker.state == "open":
+            return 0
+        free = self.publisher.max_in_flight - len(self.order.in_flight)
+        room = max(0, min(free, free + self.settings.batch_size - len(self.outcomes)))
+        if self.breaker.state == "half_open":
+            probing = not self._probes.isdisjoint(self.order.in_flight)
+            return 0 if probing and self.clock.monotonic() < self._probe_until else min(1, room)
+        return room
 
     # -- send
 
@@ -92,57 +98,51 @@ class Delivery:
 
     def _batches(self) -> list[list[HeldRecord]]:
         """Take what may be sent now, for a call of the publisher each."""
-        if self.closed or self.breaker.state == "open":
+        room = self.room
+        if not room:
             return []
-        now = self.clock.monotonic()
-        tokens = self.leases.usable(now)
-        if self.poison.restricts:
-            tokens = {each: tokens[each] for each in tokens if self.poison.may_send(each)}
+        tokens, careful = self.leases.usable(self.clock.monotonic()), self.poison.restricts
 
         def allowed(record: HeldRecord) -> bool:
-            return tokens.get(record.partition) == record.token
+            leased = tokens.get(record.partition) == record.token
+            return leased and not (careful and self.poison.holds_back(record))
 
         choices = filter(allowed, self.order.sendable)
         if self.breaker.state == "half_open":
-            return self._take_probe(choices, now)
+            probe = self.poison.least_suspicious(choices)
+            return [] if probe is None else [self._take(probe)]
         if alone := self.poison.first_to_go_alone(choices):
-            return [] if self.order.in_flight else [self.order.take(1, lambda it: it is alone)]
+            return [] if self.order.in_flight else [self._take(alone)]
         size = self.publisher.max_batch
-        taken = self.order.take(self.room, allowed)
+        room -= self.poison.reserved(self.publisher.max_in_flight)
+        taken = self.order.take(max(0, room), allowed)
         return [taken[start : start + size] for start in range(0, len(taken), size)]
 
-    def _take_probe(self, choices: Iterable[HeldRecord], now: float) -> list[list[HeldRecord]]:
-        """Take one record to try the publisher; another one if that takes long."""
-        if not self.room or (self._probing and now < self._probe_until):
-            return []
-        record = self.poison.least_suspicious(choices)
-        if record is None:
-            return []
-        self._probe_until = now + PROBE_PATIENCE
-        self._probes.add(record.position)
-        return [self.order.take(1, lambda each: each is record)]
+    def _take(self, record: HeldRecord) -> list[HeldRecord]:
+        """Take one record to send; its answer tells whether a publisher that opened works."""
+        self.order.sent(record)
+        if self.breaker.state == "half_open":
+            self._probes.add(record)
+            self._probe_until = self.clock.monotonic() + PROBE_PATIENCE
+        return [record]
 
     async def send_suspects(self) -> None:
-        """After crashes, send one record of a partition at a time, written down before."""
+        """After crashes, send few records at a time, written down before."""
         if not self.poison.restricts:
             return
-        if done := self.poison.survived(self.order):
-            await self.store.leases.clear_crashes(self.worker, done)
-        room = self.room
-        if self.breaker.state != "closed":
-            room = 0 if self._probing or self.breaker.state == "open" else min(1, room)
-        chosen = self.poison.choose(self.order, self.leases, room, self.clock.monotonic())
-        killers = [record for record in chosen if self.poison.kills(chosen[record])]
-        for record in killers:
-            died = chosen.pop(record) - 1
-            self.refuse(record, f"the process died {died} times while it delivered this record")
+        now = self.clock.monotonic()
+        if innocent := self.poison.survived(self.order, now):
+            await self.store.leases.acquit(innocent)
+        for record in self.poison.proven(self.order):
+            times = await self.store.leases.quarantines(record)
+            await self.store.leases.acquit(range(PARTITIONS), proven=TRIED_ALONE)
+            self.refuse(record, quarantine(times))
+        chosen = self.poison.choose(self.order, self.leases, self.room, now)
         if chosen:
-            for record in await self.store.leases.suspect(self.worker, chosen):
-                self.poison.sent(record, chosen[record], self.clock.monotonic())
-                if self.breaker.state == "half_open":
-                    self._probes.add(record.position)
-                self.order.sent(record)
-                self._start([record])
+            held = await self.store.leases.suspect(self.worker, chosen)
+            self.poison.sent(held, self.clock.monotonic())
+            for record in held:
+                self._start(self._take(record))
 
     def _start(self, batch: Sequence[HeldRecord]) -> None:
         task = asyncio.create_task(self._deliver(batch))
@@ -152,32 +152,31 @@ class Delivery:
     async def _deliver(self, batch: Sequence[HeldRecord]) -> None:
         """Deliver records, then the next ones at once, before anything is settled."""
         while batch:
-            good = self._without_refused(batch)
-            call, began = object(), self.clock.monotonic()
-            self._calls[call] = began, good
-            try:
-                answers = await self._publish(good) if good else ()
-            except asyncio.CancelledError:
-                for each in good:
-                    self.order.returned(each)
-                raise
-            finally:
-                del self._calls[call]
-            self._answered(good, answers, self.clock.monotonic() - began)
+            if good := self._without_refused(batch):
+                await self._call(good)
             batch, *others = self._batches() or [[]]
             for other in others:
                 self._start(other)
             self._tell()
 
-    async def _publish(self, records: Sequence[HeldRecord]) -> Sequence[Answer]:
-        return await publish(self.publisher, records, self.observers, self.settings.redact)
+    async def _call(self, records: Sequence[HeldRecord]) -> None:
+        """Call the publisher, and note its answers."""
+        began = self._calls[records[0]] = self.clock.monotonic()
+        try:
+            answers = await publish(self.publisher, records, self.observers, self.settings.redact)
+        except asyncio.CancelledError:
+            for each in records:
+                self.order.returned(each)
+            raise
+        finally:
+            del self._calls[records[0]]
+        self._answered(records, answers, self.clock.monotonic() - began)
 
     def _without_refused(self, batch: Sequence[HeldRecord]) -> Sequence[HeldRecord]:
         """Refuse the records that are not even to be sent; return the others."""
         good = []
         for each in batch:
-            refused = refusal_before_delivery(each, self.settings.retry)
-            if refused is None:
+            if (refused := refusal_before_delivery(each, self.settings.retry)) is None:
                 good.append(each)
             else:
                 self._answer(each, refused)
@@ -192,14 +191,13 @@ class Delivery:
     def _tell(self) -> None:
         """Tell the loop, unless it will come to settle by itself and has nothing to do before."""
         can_wait = self._planned and self.clock.monotonic() < self._settle_after
-        if self.bug or self.poison.restricts or not can_wait:
+        if self.bug or self.poison.hurries or not can_wait:
             self.changed()
 
     def longest_call(self) -> tuple[HeldRecord, float] | None:
         """Return the first record of the call that takes longest so far, and its seconds."""
-        for began, records in self._calls.values():  # in the order in which they began
-            if records:
-                return records[0], self.clock.monotonic() - began
+        for first, began in self._calls.items():  # in the order in which they began
+            return first, self.clock.monotonic() - began
         return None
 
     async def cancel(self) -> None:
@@ -212,17 +210,17 @@ class Delivery:
 
     # -- answers
 
-    def refuse(self, record: HeldRecord, reason: str) -> None:
-        """Refuse a record for good, without sending it."""
+    def refuse(self, record: HeldRecord, outcome: Outcome) -> None:
+        """Note the outcome of a record that is not sent."""
         self.order.sent(record)
-        self._answer(record, Refused(reason, permanent=True))
+        self._answer(record, outcome)
 
     def _answer(self, record: HeldRecord, outcome: Outcome) -> None:
         delivered = isinstance(outcome, Delivered)
         self.order.answered(record, delivered=delivered)
         self.outcomes[record] = outcome
         if isinstance(outcome, Refused) or (delivered and record.blocks_key):
-            self._urgent.add(record)
+            self._urgent = True
 
     def _answered(
         self, records: Sequence[HeldRecord], answers: Sequence[Answer], seconds: float
@@ -238,7 +236,7 @@ class Delivery:
                 self._answer(record, answer)
         known = [each for each in records if each not in lost] if lost else records
         self.poison.answered(known)
-        if self._probes and not self._probes.isdisjoint(each.position for each in known):
+        if self._probes and not self._probes.isdisjoint(known):
             self.breaker.reset()
             self._probes.clear()
         if lost:
@@ -263,7 +261,7 @@ class Delivery:
         if not self.locked:
             return self.outcomes.copy() if now >= self._settle_after else {}
         free = self.outcomes.items()
-        return {record: outcome for record, outcome in free if record.position not in self.locked}
+        return {record: outcome for record, outcome in free if record not in self.locked}
 
     @property
     def _settle_after(self) -> float:
@@ -279,24 +277,24 @@ class Delivery:
         self._planned = True
         return self._settle_after
 
-    async def settle(self) -> Settlement:
-        """Write the outcomes that can be settled, and return them. If that fails, they are kept."""
+    async def settle(self, *, sure: bool = True) -> Settlement:
+        """Write the outcomes that can be settled, and return them. If that fails, they are kept.
+
+        Not `sure`: the database was away, and may have given the leases to another worker.
+        """
         now = self.clock.monotonic()
         if self.locked and now >= self.settle_at:
-            await self._look_for_locks(self.locked)
+            await self._look_for_locks()
         outcomes = self.to_settle(now)
         if not outcomes:
             return Settlement()
         settlement = settlement_of(outcomes, self.settings, self.worker)
-        tokens = self.leases.usable(now)
-        for each in settlement.delivered:
-            if tokens.get(each.partition) != each.token:
-                each.blocks_key = True  # a new holder of the lease may have blocked its key
-                settlement.late.append(each)
-        self._planned = False
+        tokens = self.leases.usable(now) if sure else {}
+        for each in settlement.delivered:  # its next holder may be about to block its key
+            each.blocks_key |= tokens.get(each.partition) != each.token
+        self._planned = self._urgent = False
         written = await self.store.settlements.settle(settlement)
         self._settled_at = self.clock.monotonic()
-        self._urgent -= outcomes.keys()
         for record in outcomes:
             del self.outcomes[record]
         for each in settlement.delivered:
@@ -313,11 +311,10 @@ class Delivery:
 
     async def put_locked_aside(self, error: Exception) -> None:
         """After a settlement waited in vain, settle without the records that are locked."""
-        positions = {each.position for each in self.to_settle(self.clock.monotonic())}
-        await self._look_for_locks(positions | self.locked)
-        some = f"{len(self.locked) or len(positions)} of {len(positions)}"
+        await self._look_for_locks()
+        some = f"{len(self.locked) or len(self.outcomes)} of {len(self.outcomes)}"
         logger.warning("postroom: %s settlements have to wait: %s", some, describe(error))
 
-    async def _look_for_locks(self, positions: set[int]) -> None:
-        self.locked = await self.store.settlements.locked(positions)
+    async def _look_for_locks(self) -> None:
+        self.locked = await self.store.settlements.locked(list(self.outcomes))
         self.settle_at = self.clock.monotonic() + LOCK_PAUSE

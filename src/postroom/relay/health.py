@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from postroom.publishers.base import Publisher, ReportsWaitingRoutes, WaitingRoute
-from postroom.store.base import Attempt, HeldRecord, Unattended, Verdict
+from postroom.store.base import Attempt, HeldRecord, Verdict
 
 logger = logging.getLogger("postroom.relay")
 
@@ -62,8 +62,6 @@ class Tally:
     """The longest time, in seconds, from the commit of a record to its delivery."""
     refusals: dict[str, tuple[int, float, float, str]] = field(default_factory=dict, repr=False)
     """By event type without a delivery since: how many, since when, until the next try, and why."""
-    unattended: dict[str, tuple[str, float]] = field(default_factory=dict, repr=False)
-    """By worker that has missed its heartbeats: its partitions with work, and since when."""
     _logged: tuple[float, tuple[int, int, int]] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
@@ -78,16 +76,15 @@ class Tally:
         oldest = min(each.record.created_at for each in delivered)
         waited = datetime.now(UTC) + shift - oldest
         self.oldest = max(self.oldest, waited.total_seconds())
-        if self.refusals:
-            for each in delivered:
-                self.refusals.pop(each.record.event_type, None)
+        for each in delivered:
+            self.refusals.pop(each.record.event_type, None)
 
     def add_attempt(self, attempt: Attempt, now: float) -> None:
         """Count an attempt that did not deliver."""
         match attempt.verdict:
             case Verdict.RETRY:
                 self.retried += 1
-            case Verdict.POSTPONED:
+            case Verdict.POSTPONED | Verdict.QUARANTINED:
                 self.postponed += 1
             case Verdict.FAILED:
                 self.failed += 1
@@ -96,19 +93,8 @@ class Tally:
         until = now + attempt.delay.total_seconds()
         self.refusals[event_type] = count + 1, since, until, attempt.reason or ""
 
-    def note_unattended(self, found: Iterable[Unattended], now: float) -> None:
-        """Note for whose partitions the relay waits; log it once for each worker."""
-        before, self.unattended = self.unattended, {}
-        for each in found:
-            since = before[each.worker][1] if each.worker in before else now
-            self.unattended[each.worker] = str(each), since
-            if each.worker not in before:
-                logger.warning("postroom: waits for %s", each)
-
     def problem(self, now: float) -> Problem | None:
         """Return what keeps records from being delivered, and for how many seconds."""
-        for text, since in self.unattended.values():
-            return text, now - since
         for event_type, (count, since, until, reason) in self.refusals.items():
             refused_for = min(now, until) - since
             if count >= ALL_REFUSED and refused_for >= REFUSED_FOR and now - until < REMEMBERED:
@@ -118,9 +104,7 @@ class Tally:
     def log_progress(self, now: float, *, busy: bool = False) -> None:
         """Log, once a minute while there is work, what was done in that minute."""
         done = self.delivered, self.retried + self.failed, self.postponed
-        if self._logged is None:
-            self._logged = now, done
-        since, before = self._logged
+        self._logged = since, before = self._logged or (now, done)
         if now - since < LOG_EVERY:
             return
         self._logged = now, done

@@ -11,7 +11,8 @@ from typing import Literal
 
 from postroom.clock import Clock
 from postroom.database.database import finish
-from postroom.database.errors import database_outage, describe, is_conflict
+from postroom.database.errors import Kind, describe, is_conflict, kind_of
+from postroom.database.locks import LockWatch
 from postroom.errors import OutageError
 from postroom.publishers.base import Publisher
 from postroom.relay.breaker import Breaker
@@ -20,10 +21,9 @@ from postroom.relay.delivery import LOCK_PAUSE, Delivery
 from postroom.relay.health import Health, Tally, health_of
 from postroom.relay.leases import HeldLeases
 from postroom.relay.observer import Observers
-from postroom.relay.poison import Poison
 from postroom.relay.settings import RelaySettings
 from postroom.relay.timer import PollTimer
-from postroom.store.base import Pauses, Poll, Verdict
+from postroom.store.base import Poll, Verdict
 from postroom.store.key_order import KeyOrder
 from postroom.store.store import Store
 
@@ -35,6 +35,7 @@ DRAINED = (
     "postroom: an operator drains this worker: it finishes what is in flight, and takes no more"
 )
 UNDRAINED = "postroom: this worker is resumed, and takes records again"
+STANDS_BY = "postroom: stands by while worker %s delivers: SQLite has one writer at a time"
 
 
 @dataclass(kw_only=True)
@@ -51,73 +52,72 @@ class Loop:
     drain: bool = False
     idle: bool = False
     """Whether the last look at the outbox found nothing to deliver."""
+    left: bool = False
+    """Whether the worker has released its leases for good."""
+    listener: Literal["up", "down", "off"] = "off"
+    poll: Poll = field(default_factory=Poll)
+    """What the last poll has found."""
+    order: KeyOrder = field(default_factory=KeyOrder)
+    reopen: asyncio.Event = field(default_factory=asyncio.Event)
+    """Is set when it is time to open the publisher again, which is done beside the loop."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _asked: bool = False  # whether this turn has asked the database for anything
+    _was_away: bool = False  # whether the database was unavailable since the last answer
+    _server: int | None = None
+    _last_active: str | None = None
+    _stop_at: float = inf
+    _time_limit: asyncio.Timeout | None = None
 
     def __post_init__(self) -> None:
-        batch = self.settings.batch_size
-        capacity = self.publisher.max_in_flight + 2 * batch
-        self.left = False
-        """Whether the worker has released its leases for good."""
-        self.listener: Literal["up", "down", "off"] = "off"
-        self.pauses = Pauses()
-        """What operators have paused, as the last poll has found it."""
-        self.drained_by_operator = False
-        """Whether an operator drains this worker, as the last poll has found it."""
-        changed, watched = self.publisher_changed, self.observers
-        self.publisher_breaker = Breaker("the publisher", self.clock, changed, watched)
-        self.database_breaker = Breaker("the database", self.clock, self.look, watched)
+        clock, watched, look = self.clock, self.observers, self._changed.set
+        self.publisher_breaker = Breaker("the publisher", clock, self.publisher_changed, watched)
+        self.database_breaker = Breaker("the database", clock, look, watched)
+        self.locks = LockWatch(clock.monotonic)
         self.leases = HeldLeases(self.settings.lease.total_seconds(), watched)
-        self.order = KeyOrder()
-        self._poison = Poison(capacity, self.settings.max_crashes)
-        self._timer = PollTimer(self.settings, self.clock, self.drain)
+        self._timer = PollTimer(self.settings, clock, self.drain)
         self._plan = ClaimPlan(
             order=self.order,
             leases=self.leases,
-            capacity=capacity,
-            batch_size=batch,
-            observers=watched,
+            capacity=self.publisher.max_in_flight + 2 * self.settings.batch_size,
+            batch_size=self.settings.batch_size,
         )
         self.delivery = Delivery(
             worker=self.worker,
             store=self.store,
             publisher=self.publisher,
             settings=self.settings,
-            clock=self.clock,
+            clock=clock,
             breaker=self.publisher_breaker,
             order=self.order,
             leases=self.leases,
-            poison=self._poison,
             tally=self.tally,
-            changed=self.look,
+            changed=look,
             observers=watched,
             drain=self.drain,
         )
-        self.reopen = asyncio.Event()
-        """Is set when it is time to open the publisher again, which is done beside the loop."""
-        self._changed = asyncio.Event()
-        self._asked, self._stop_at = False, inf
-        self._time_limit: asyncio.Timeout | None = None
         self.tally.log_progress(self._now())  # from now on, once a minute
-
-    def look(self) -> None:
-        """Have the loop look at what has changed."""
-        self._changed.set()
 
     def wake(self, partitions: Set[int] | None = None) -> None:
         """Have the loop claim what is new in some partitions; poll if it does not lease them all.
 
         Without partitions it polls. If it has just done so, it does very soon.
         """
-        if partitions is None or not partitions <= self.leases.by_partition.keys():
+        if partitions is None or not partitions <= self.leases.tokens.keys():
             self._timer.woken = True
         else:
             self._plan.wake(partitions)
         self.delivery.more_to_claim = True
-        self.look()
+        self._changed.set()
 
     def publisher_changed(self) -> None:
         """Have the loop pause, or poll at once when the publisher is back."""
         self._timer.woken |= self.publisher_breaker.state != "open"
-        self.look()
+        self._changed.set()
+
+    def listener_changed(self, connected: bool) -> None:
+        """Note whether the listener for commits of other processes is connected."""
+        self.listener = "up" if connected else "down"
+        self.observers.tell(lambda it: it.listener_changed(connected=connected))
 
     def stop(self) -> None:
         """Have the loop claim and send nothing more, finish what is in flight, and end."""
@@ -126,7 +126,7 @@ class Loop:
         grace = self.settings.grace.total_seconds()
         self._stop_at = self._now() + grace
         self.delivery.closed = True
-        self.look()
+        self._changed.set()
         if self._time_limit is not None:
             # A database that does not answer must not outlast the grace period.
             limit = asyncio.get_running_loop().time() + grace
@@ -135,7 +135,7 @@ class Loop:
 
     def health(self) -> Health:
         """Return the health of the relay, which runs."""
-        outages = self.database_breaker.outage, self.publisher_breaker.outage
+        outages = self.locks.problem, self.database_breaker.outage, self.publisher_breaker.outage
         return health_of(outages, self.publisher, self.tally, self._now())
 
     @property
@@ -159,7 +159,7 @@ class Loop:
         return self.drain and self.idle
 
     async def _turn(self) -> None:
-        self._asked = False  # anything of the database
+        self._asked = False
         if self.delivery.bug is not None:
             raise self.delivery.bug
         if self.drain and self.publisher_breaker.state == "open" and not self.delivery.tasks:
@@ -167,8 +167,9 @@ class Loop:
         if self.publisher_breaker.due():
             self.reopen.set()
         try:
-            seconds = min(self.settings.database_seconds, self._stop_at - self._now())
-            async with asyncio.timeout(max(0.1, seconds)) as self._time_limit:
+            longest = max(10.0, self.settings.lease.total_seconds())
+            seconds = max(0.1, min(longest, self._stop_at - self._now()))
+            async with asyncio.timeout(seconds) as self._time_limit:
                 await self._settle()
                 if not self._delivering:
                     await self._pause()
@@ -178,15 +179,19 @@ class Loop:
                     await self._claim()
                     await claim_past_hot_keys(self._plan, self.store, self._now())
                     await self.delivery.send_suspects()
+                self.delivery.send()
+                now = self._now()
+                if self._plan.asks_for_writers(now):  # the records that were claimed are sent first
+                    self._plan.note_writers(await self.store.claims.writers(), now)
         except Exception as error:
-            if self.drain or not database_outage(error):
+            if self.drain or kind_of(error) is Kind.BUG:
                 raise
             if self._now() < self._stop_at:  # else the end of the grace period cut it off
                 await self.wait_for_database(error)
             return
         if self._asked:
-            self.database_breaker.reset()
-        self.delivery.send()
+            self.locks.gone()
+            self.database_breaker.reset("loop")
         await self._wait()
 
     @property
@@ -198,12 +203,12 @@ class Loop:
     @property
     def _stopped_by_operator(self) -> bool:
         """Whether an operator has paused everything, or drains this worker. It goes on polling."""
-        return self.pauses.everything or self.drained_by_operator
+        return self.poll.pauses.everything or self.poll.draining
 
     async def _settle(self) -> None:
         """Write the outcomes of deliveries, and note where that makes records ready."""
         try:
-            settlement = await self.delivery.settle()
+            settlement = await self.delivery.settle(sure=not self._was_away)
         except Exception as error:
             if self.drain or not is_conflict(error):
                 raise
@@ -222,7 +227,7 @@ class Loop:
     async def _poll(self, *, take: bool = True) -> None:
         """Renew the leases, release what has no work, take a share of what has."""
         now, surplus = self._now(), self.leases.surplus
-        if surplus and surplus.isdisjoint(self.order.partitions()):
+        if surplus and surplus.keys().isdisjoint(self.order.partitions()):
             self._timer.within(0)  # nobody serves these until they are released
         quiet = self._asked and not (self.order.held or self.delivery.more_to_claim)
         if not self._timer.due(now, quiet=quiet):
@@ -237,51 +242,82 @@ class Loop:
                 lease=self.settings.lease,
                 busy=busy,
                 surplus=surplus,
+                floors=self._plan.floors(now, of_all=True),
                 take=take,
                 all_if_alone=not self.drain,
             )
-            self.leases.polled(poll.leases, asked_at=now)
+            if self._is_another(poll.server):
+                poll = Poll()
+            taken_over = self.leases.polled(poll.leases, asked_at=now)
+        if taken_over:
+            await self.store.claims.retry_postponed(taken_over)
         self._asked = True
-        self.leases.limit(poll.share, lambda each: self.order.load(each).held, now=now)
+        self.leases.limit(poll.share, self.order.held_of.__getitem__, now=now)
         self.order.drop_waiting(lambda each: self.leases.leaves(each, now))
         self._apply(poll)
-        self._poison.look_at(self.leases)
-        if self._plan.look_into(self.leases.by_partition if take else ()):
+        self.delivery.poison.look_at(poll.leases, now)
+        if self._plan.look_into(self.leases.tokens if take else ()):
             self._timer.woken = True
         self.idle = self._timer.end(poll, busy=bool(poll.leases or self.order.held))
         if self._stopped_by_operator:
             self.idle |= not self.order.held
         if self.idle and self.publisher_breaker.state == "half_open":
             self.publisher_breaker.reset()  # there is nothing to try it with
-        self.tally.note_unattended(poll.unattended, self._now())
         logger.debug("postroom: leases %d of %d partitions", len(poll.leases), poll.waiting)
+
+    def _is_another(self, server: int | None) -> bool:
+        """Drop what was claimed if the database may be another one than before, and poll again.
+
+        It may have lost commits, and give positions and leases out again.
+        """
+        if server is None:
+            return False
+        before, self._server = self._server, server
+        was_away, self._was_away = self._was_away, False
+        if before is not None and self.store.is_another(server, before):
+            logger.warning(
+                "postroom: the database was restarted, restored, or is another one. Records that"
+                " are not in flight are claimed again"
+            )
+        elif not was_away:
+            return False
+        self._plan.forget()
+        self.leases.polled((), asked_at=self._now())
+        self._timer.woken = True
+        return True
 
     def _apply(self, poll: Poll) -> None:
         """Drop what an operator has stopped and is not in flight; log what has changed."""
-        pauses = poll.pauses
+        pauses, before, self.poll = poll.pauses, self.poll, poll
         if poll.draining:
             self.order.drop_waiting()
         elif pauses:
-            self.order.drop_from(pauses.hold)
-        if pauses.everything != self.pauses.everything:
+            self.order.drop_waiting(pauses.hold)
+        if pauses.everything != before.pauses.everything:
             change = "paused by an operator" if pauses.everything else "resumed"
             logger.warning("postroom: deliveries are %s", change)
             self._timer.woken = True
-        if poll.draining != self.drained_by_operator:
+        if poll.draining != before.draining:
             logger.warning(DRAINED if poll.draining else UNDRAINED)
             self._timer.woken = True
-        self.pauses, self.drained_by_operator = pauses, poll.draining
+        if poll.active not in (None, self._last_active):
+            logger.info(STANDS_BY, poll.active)
+            self._last_active = poll.active
 
     async def _claim(self) -> None:
         """Read more records, evenly from the partitions."""
         tokens, floors = self._plan.partitions(now := self._now()), self._plan.floors(now)
         if not tokens:
             return
-        self._plan.begin(tokens, full=not floors)
+        self._plan.begin(tokens)
         claim = await self.store.claims.claim(
             tokens, depth=self._plan.depth(tokens), held=self.order.held, floors=floors
         )
-        self._plan.claimed(claim, full=not floors, began=now, ended=self._now())
+        if self._is_another(claim.server):
+            return
+        ended = self._now()
+        self._plan.claimed(claim, tokens.keys(), full=not floors, began=now, ended=ended)
+        self.observers.tell(lambda it: it.claimed(len(claim.records), ended - now))
         all_looked_at = not (self.drain or floors) and tokens.keys() == self.leases.lingering(now)
         self.idle = self._plan.empty_claims > (0 if all_looked_at else 1)
         if self._plan.empty_claims == 1 and not all_looked_at:
@@ -293,7 +329,7 @@ class Loop:
         self.order.drop_waiting()
         if self.order.held or self._stopped_by_operator:
             await self._poll(take=False)
-        elif self.leases.by_partition:
+        elif self.leases.tokens:
             await self.store.leases.release(self.worker, stays=True)
             self.leases.polled((), asked_at=self._now())
 
@@ -311,7 +347,6 @@ class Loop:
         times = [now + 60, self._stop_at]
         if self._delivering or self.order.held or self._stopped_by_operator:
             times.append(self._timer.next_poll)
-            times += self._plan.full_claims_after(now)
         if self.delivery.outcomes:
             times.append(self.delivery.plan_settlement())
         if self.publisher_breaker.due():  # since this turn began: what it asked may have taken long
@@ -324,11 +359,13 @@ class Loop:
         """Note an outage of the database, and wait until it may be tried again."""
         self._timer.woken = True  # what woke the relay may not have been seen
         if is_conflict(error):
+            self.locks.met(error)
             logger.warning("postroom: tries again in a moment: %s", describe(error))
             await self.clock.wait(asyncio.Event(), LOCK_PAUSE)
             return
-        self.database_breaker.trip(describe(error))
+        self._was_away = True
         breaker = self.database_breaker
+        breaker.trip(describe(error), "loop")
         while breaker.state == "open" and not breaker.due() and not self._finished():
             self._changed.clear()
             until = min(breaker.retry_at, self._stop_at)
@@ -343,7 +380,8 @@ class Loop:
         self.delivery.refusal_log.summarize(self._now())
         async with self.leases.lock:  # or a heartbeat that has begun would come after it
             self.left = True
-            await _try(partial(self.store.leases.release, self.worker))
+            release = partial(self.store.leases.release, self.worker, acquits=self.stopping)
+            await _try(release)
 
     def _now(self) -> float:
         return self.clock.monotonic()

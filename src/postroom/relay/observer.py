@@ -15,7 +15,6 @@ from postroom.errors import traceable
 from postroom.publishers.base import Outage, Outcome
 from postroom.record import ClaimedRecord
 from postroom.store.base import Attempt, HeldRecord, Verdict
-from postroom.store.store import Store
 
 if TYPE_CHECKING:
     from postroom.relay.relay import OutboxRelay
@@ -85,10 +84,6 @@ class Observers:
     def __bool__(self) -> bool:
         return bool(self.all)
 
-    def add(self, observer: RelayObserver) -> None:
-        """Call one more."""
-        self.all = (*self.all, observer)
-
     def tell(self, call: Callable[[RelayObserver], object]) -> None:
         """Call a method of each observer."""
         for each in self.all:
@@ -120,39 +115,29 @@ class Observers:
         entered: list[tuple[RelayObserver, AbstractContextManager[Any]]] = []
         try:
             for each in self.all:
-                try:  # see `tell`
+                with self._guard(each):
                     if (context := each.publishing(records)) is not None:
                         context.__enter__()
                         entered.append((each, context))
-                except Exception as error:
-                    self._log(each, error)
             yield
         finally:
-            raised = sys.exc_info()
+            error = sys.exc_info()
             for each, context in reversed(entered):
                 with self._guard(each):
-                    context.__exit__(*raised)
+                    context.__exit__(*error)
 
     def settled(self, delivered: Sequence[HeldRecord], attempts: Sequence[Attempt]) -> None:
         """Tell what was written about deliveries."""
-        if not self.all:
-            return
-        if delivered:
+        if self.all and delivered:
             records = [each.record for each in delivered]
             self.tell(lambda it: it.delivered(records))
-        for attempt in attempts:
-            self._tell_attempt(attempt)
+        for each in attempts:
+            attempt = each.record.record, each.verdict, each.reason
+            self.tell(lambda it: it.not_delivered(*attempt))  # noqa: B023 - called at once
 
-    def _tell_attempt(self, attempt: Attempt) -> None:
-        record, verdict, reason = attempt.record.record, attempt.verdict, attempt.reason
-        self.tell(lambda it: it.not_delivered(record, verdict, reason))
-
-    def watch_statements(self, store: Store) -> None:
-        """Have the observers told how long each statement of a store takes."""
-        if self.all:
-            store.database.watch = lambda name, seconds: self.tell(
-                lambda it: it.statement_run(name, seconds)
-            )
+    def statement_run(self, name: str, seconds: float) -> None:
+        """Tell that a statement has ended."""
+        self.tell(lambda it: it.statement_run(name, seconds))
 
     @contextmanager
     def _guard(self, observer: RelayObserver) -> Iterator[None]:

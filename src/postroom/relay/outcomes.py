@@ -1,6 +1,7 @@
 """What becomes of a record: delivered, retry, postponed or failed. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -12,11 +13,17 @@ from postroom.store.base import Attempt, HeldRecord, Settlement, Verdict
 MOST_RETRIES: Final = 2**31 - 1  # what the column holds
 
 
+@dataclass(frozen=True, slots=True)
+class Quarantined(Postponed):
+    """An outcome: workers died while they delivered the record."""
+
+
 def decide(held: HeldRecord, outcome: Refused | Postponed, settings: RelaySettings) -> Attempt:
     """Decide what becomes of a record that was not delivered: a retry, and when, or failed."""
     count, reason = held.record.retry_count, outcome.reason
     if isinstance(outcome, Postponed):
-        verdict, delay = Verdict.POSTPONED, outcome.delay
+        is_quarantined, delay = isinstance(outcome, Quarantined), outcome.delay
+        verdict = Verdict.QUARANTINED if is_quarantined else Verdict.POSTPONED
         return Attempt(record=held, verdict=verdict, reason=reason, retry_count=count, delay=delay)
     found = _is_at_limit(held, settings.retry)  # nothing was tried, and the row says why
     count = min(max(count, 0) + (0 if found else 1), MOST_RETRIES)

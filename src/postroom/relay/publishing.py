@@ -3,19 +3,17 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from postroom.errors import OutageError, traceable
-from postroom.publishers.base import Delivered, Outage, Postponed, Publisher, Refused
+from postroom.publishers.base import Delivered, Outage, Publisher, Refused
 from postroom.record import ClaimedRecord, secrets_of
 from postroom.redaction import mask
 from postroom.relay.observer import Answer, Observers
 from postroom.store.base import HeldRecord
 
 logger = logging.getLogger("postroom.relay")
-
-ANSWERS = (Delivered, Refused, Postponed, Outage)
 
 
 async def publish(
@@ -44,24 +42,23 @@ async def _publish(
 ) -> Sequence[Answer]:
     try:
         answers = list(await publisher.publish(records))
-    except OutageError as error:
-        outage = Outage.of(error)
-        problem = mask(outage.reason, _secrets(records, redact))
-        return [replace(outage, reason=problem)] * len(records)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
         problem = "the publisher cancelled its own call"
     except Exception as error:
-        secrets = _secrets(records, redact)
+        secrets = frozenset[str]().union(*(secrets_of(each, redact) for each in records))
+        if isinstance(error, OutageError):
+            outage = Outage.of(error)
+            return [replace(outage, reason=mask(outage.reason, secrets))] * len(records)
         logger.error("postroom: the publisher failed", exc_info=traceable(error, secrets))
         problem = mask(f"the publisher raised {error!r}", secrets)
     else:
         kinds = set(map(type, answers))
-        if len(answers) == len(records) and kinds <= {Delivered}:  # nearly always
-            return answers
-        if len(answers) == len(records) and all(issubclass(each, ANSWERS) for each in kinds):
+        if len(answers) == len(records) and all(issubclass(each, Answer) for each in kinds):
+            if kinds <= {Delivered}:  # nearly always
+                return answers
             both = zip(answers, records, strict=True)
             return [_without_secrets(answer, record, redact) for answer, record in both]
         problem = (
@@ -71,15 +68,11 @@ async def _publish(
     return [Outage(problem, connection_lost=True)] * len(records)  # a record may have caused it
 
 
-def _without_secrets(answer: Answer, record: ClaimedRecord, redact: Iterable[str]) -> Answer:
+def _without_secrets(answer: Answer, record: ClaimedRecord, redact: Sequence[str]) -> Answer:
     if isinstance(answer, Delivered):
         return answer
     secrets = secrets_of(record, redact)
     reason = mask(str(answer.reason), secrets)
     if isinstance(answer, Refused) and answer.error is not None:
         return replace(answer, reason=reason, error=traceable(answer.error, secrets))
-    return answer if reason == answer.reason else replace(answer, reason=reason)
-
-
-def _secrets(records: Iterable[ClaimedRecord], redact: Sequence[str]) -> frozenset[str]:
-    return frozenset().union(*(secrets_of(each, redact) for each in records))
+    return replace(answer, reason=reason)

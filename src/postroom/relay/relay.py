@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-import os
 import socket
 from collections.abc import AsyncIterator, Coroutine, Sequence, Set
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ from postroom.database.errors import database_outage
 from postroom.errors import ConfigurationError, OutageError, error_text, traceable
 from postroom.identity import uuid7
 from postroom.outbox import Outbox
+from postroom.process import process_name
 from postroom.publishers.base import Outage, Publisher, ReportsOutages, UsesOutbox
 from postroom.relay.cleaner import clean, clean_regularly
 from postroom.relay.health import Health, HealthStatus, Tally
@@ -25,7 +26,6 @@ from postroom.relay.loop import Loop
 from postroom.relay.observer import Observers, RelayObserver
 from postroom.relay.retry import RetrySchedule
 from postroom.relay.settings import BATCH_SIZE, RETENTION, OnFailed, RelaySettings
-from postroom.relay.worker_name import log_as
 from postroom.store.store import Store
 from postroom.wakeup.listener import can_listen, listening
 from postroom.wakeup.notifier import CHANNEL
@@ -36,32 +36,26 @@ OPEN_WITHIN = 30.0
 """Seconds for a publisher to connect."""
 CLOSE_WITHIN = 10.0
 """Seconds for a publisher to close, and for the connections to the database."""
+SERVICE_POLL_INTERVAL = timedelta(seconds=5)
+_worker: ContextVar[str | None] = ContextVar("postroom_worker", default=None)
 
 
 class OutboxRelay:
     """Delivers the records of an outbox: at least once, and in order per key.
 
-    Any number of relays may run, in any number of processes. Raises ConfigurationError for a wrong
-    setting.
+    Any number of relays may run at once. Raises ConfigurationError for a wrong setting.
 
-    - `outbox`, `engine`: the outbox, and an AsyncEngine of its database. The relay makes up to four
-      connections like those of the engine
+    - `outbox`: the outbox
+    - `engine`: an AsyncEngine of its database; the relay makes up to four connections like its own
     - `publisher`: what delivers the records
-    - `poll_interval`: the time between two searches for records, if nothing wakes the relay (30 s)
-    - `listen`: the PostgreSQL channel on which `Outbox.notify_workers` of other processes sends
-      ("outbox_channel"); None only polls, for a database behind PgBouncer
-    - `batch_size`: how many outcomes are written in one transaction, and how many records a claim
-      reads at least (100)
-    - `retry`: when a refused record is tried again (`RetrySchedule.backoff()`); the record's own
-      `max_retries` ends that
-    - `on_failed`: "hold" keeps back the later records of a failed record's key until an operator
-      retries, skips or discards it; "continue" delivers them
-    - `lease`: how long the partitions of a killed worker wait for another one (10 s). A delivery
-      may take longer
-    - `grace`: how long `stop` waits for records in flight (30 s)
-    - `retention`: how long delivered records are kept (7 days); None keeps them for ever, zero
-      deletes them at once
-    - `max_crashes`: a record that has killed the worker so often, sent alone, fails (3)
+    - `poll_interval`: the time between two searches for records if nothing wakes the relay
+    - `listen`: the PostgreSQL channel of commits in other processes; None only polls
+    - `batch_size`: how many outcomes are written in one transaction; a claim reads at least as many
+    - `retry`: when a refused record is tried again, until its own `max_retries`
+    - `on_failed`: whether a failed record holds back the later records of its key
+    - `lease`: how long the partitions of a killed worker wait for another one
+    - `grace`: how long `stop` waits for records in flight
+    - `retention`: how long delivered records are kept; None: for ever; zero: not at all
     - `observers`: are called when something happens, for metrics and traces
     - `clock`: another clock, for tests
     """
@@ -80,7 +74,6 @@ class OutboxRelay:
         lease: timedelta = LEASE,
         grace: timedelta = timedelta(seconds=30),
         retention: timedelta | None = RETENTION,
-        max_crashes: int = 3,
         observers: Sequence[RelayObserver] = (),
         clock: Clock | None = None,
     ) -> None:
@@ -93,7 +86,6 @@ class OutboxRelay:
             lease=lease,
             grace=grace,
             retention=retention,
-            max_crashes=max_crashes,
             redact=outbox.redact,
         )
         self.outbox, self.engine, self.publisher = outbox, engine, publisher
@@ -102,7 +94,7 @@ class OutboxRelay:
         self._observers = Observers(observers)
         self._clock = clock or Clock()
         self.store = self._store(engine)
-        """Reads the tables: `await relay.store.counts()`. Use `Operations` to change records."""
+        """The store of the outbox. `Inspector` reads records, `Operations` changes them."""
         self._tally = Tally()
         self._loop: Loop | None = None
         self._failure: str | None = None
@@ -113,7 +105,7 @@ class OutboxRelay:
     def health(self) -> Health:
         """The relay's current health."""
         loop = self._loop
-        if loop is None:
+        if loop is None or self._failure is not None:  # started again, and not yet open
             return Health(status=HealthStatus.STOPPED, reason=self._failure)
         return loop.health()
 
@@ -188,7 +180,7 @@ class OutboxRelay:
 
     def observe(self, observer: RelayObserver) -> None:
         """Add an observer. Call it before the relay runs."""
-        self._observers.add(observer)
+        self._observers.all += (observer,)
 
     async def clean(self) -> int:
         """Delete records that were delivered longer ago than `retention`; return how many.
@@ -198,10 +190,7 @@ class OutboxRelay:
         return await clean(self.store, self.settings.retention)
 
     async def stop(self) -> None:
-        """Stop the relay: claim no more, and wait up to `grace` for records in flight.
-
-        Returns when `run` has ended.
-        """
+        """Claim no more, wait up to `grace` for records in flight, return when `run` has ended."""
         if self._loop is not None:
             self._loop.stop()
             if self._opening is not None:
@@ -225,19 +214,19 @@ class OutboxRelay:
             keep_connections=keep_connections,
         )
 
-    def _own_store(self) -> Store:
-        store = self._store(self._own_engine(), keep_connections=True)
-        self._observers.watch_statements(store)
-        self._stores.append(store)
-        return store
-
     def _own_engine(self) -> AsyncEngine:
         return own_engine(self.engine, self.outbox.tables, self.settings.lease)
+
+    def _own_store(self) -> Store:
+        store = self._store(self._own_engine(), keep_connections=True)
+        if self._observers:
+            store.database.watch = self._observers.statement_run
+        self._stores.append(store)
+        return store
 
     def _begin(self, tally: Tally, *, drain: bool = False) -> Loop:
         if self._loop is not None:
             raise ConfigurationError("this relay is running already. Make another one.")
-        self._failure = None
         self._event_loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         self._stores: list[Store] = []
         self._loop = Loop(
@@ -245,12 +234,12 @@ class OutboxRelay:
             publisher=self.publisher,
             settings=self.settings,
             clock=self._clock,
-            worker=f"{socket.gethostname()[:100]}:{os.getpid()}:{uuid7().hex[-12:]}",
+            worker=f"{socket.gethostname()[:100]}:{process_name()}{uuid7().hex[-8:]}",
             tally=tally,
             observers=self._observers,
             drain=drain,
         )
-        log_as(self._loop.worker)
+        _worker.set(self._loop.worker)  # of this task, and of those that it starts
         if isinstance(self.publisher, ReportsOutages):
             self.publisher.watch(self._publisher_changed)
         return self._loop
@@ -272,13 +261,12 @@ class OutboxRelay:
         while not loop.stopping:
             try:
                 await loop.store.open()
+                loop.database_breaker.reset("loop")
+                return
             except Exception as error:
                 if not database_outage(error):
                     raise
                 await loop.wait_for_database(error)
-            else:
-                loop.database_breaker.reset()
-                return
 
     async def _open_publisher(self, loop: Loop) -> None:
         """Open the publisher, or note the outage. Raises ConfigurationError."""
@@ -286,34 +274,27 @@ class OutboxRelay:
         try:
             async with asyncio.timeout(OPEN_WITHIN) as self._opening:
                 await self.publisher.open()
-        except OutageError as error:
-            breaker.trip(str(error))
+            breaker.half_open()
         except ConfigurationError:
             raise
         except TimeoutError:
             if not loop.stopping:
                 breaker.trip(f"it did not open within {OPEN_WITHIN:.0f} s")
         except Exception as error:
-            problem = "postroom: the publisher cannot be opened"
-            logger.error(problem, exc_info=traceable(error))
+            if not isinstance(error, OutageError):
+                logger.error("postroom: the publisher cannot be opened", exc_info=traceable(error))
             breaker.trip(error_text(error))
-        else:
-            breaker.half_open()
 
     def _listening(self, loop: Loop) -> AbstractAsyncContextManager[None]:
         """Have the commits of other processes wake a loop."""
-
-        def changed(connected: bool) -> None:
-            loop.listener = "up" if connected else "down"
-            self._observers.tell(lambda it: it.listener_changed(connected=connected))
-
         return listening(
             self._own_engine(),
             self.settings.listen,
             self.outbox.tables.records.fullname,
             loop.wake,
             self._clock,
-            changed,
+            loop.listener_changed,
+            loop.database_breaker.recovered,
         )
 
     async def _reopen_publisher(self, loop: Loop) -> None:
@@ -335,8 +316,8 @@ class OutboxRelay:
 
     async def _run_loop(self, loop: Loop, *beside: Coroutine[Any, Any, None]) -> None:
         """Run a loop with its heartbeat; if what runs beside it fails, the loop ends too."""
-        heart = beat(loop, self._own_store())
-        tasks = [asyncio.create_task(each) for each in (heart, *beside)]
+        self._failure = None
+        tasks = [asyncio.create_task(each) for each in (beat(loop, self._own_store()), *beside)]
         for task in tasks:
             task.add_done_callback(lambda _: loop.stop())
         try:
@@ -348,3 +329,29 @@ class OutboxRelay:
         for error in ended:
             if isinstance(error, Exception):
                 raise error
+
+
+class OutboxEventPublisher(OutboxRelay):
+    """An `OutboxRelay` that polls every 5 s by default. Takes the same options."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        engine: AsyncEngine,
+        publisher: Publisher,
+        *,
+        poll_interval: timedelta = SERVICE_POLL_INTERVAL,
+        **options: Any,
+    ) -> None:
+        super().__init__(outbox, engine, publisher, poll_interval=poll_interval, **options)
+
+
+def _add_worker(line: logging.LogRecord) -> bool:
+    """Give a log line the name of the worker as its field `worker`."""
+    if (worker := _worker.get()) is not None:
+        line.worker = worker
+    return True
+
+
+for _name in ("postroom.relay", "postroom.publishers", "postroom.store"):
+    logging.getLogger(_name).addFilter(_add_worker)

@@ -27,16 +27,14 @@ class RelaySettings:
     lease: timedelta
     grace: timedelta
     retention: timedelta | None
-    max_crashes: int
     redact: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("poll_interval", "lease"):
             if getattr(self, name) <= ZERO:
                 raise ConfigurationError(f"{name} must be greater than zero.")
-        for name in ("batch_size", "max_crashes"):
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"{name} must be 1 or more.")
+        if self.batch_size < 1:
+            raise ConfigurationError("batch_size must be 1 or more.")
         for name in ("grace", "retention"):
             if (getattr(self, name) or ZERO) < ZERO:
                 raise ConfigurationError(f"{name} must not be negative.")
@@ -49,11 +47,6 @@ class RelaySettings:
     def heartbeat(self) -> float:
         """The seconds between heartbeats."""
         return min(HEARTBEAT, self.lease.total_seconds() / 4)
-
-    @property
-    def database_seconds(self) -> float:
-        """The seconds that the database may take for one turn of the loop."""
-        return max(10.0, self.lease.total_seconds())
 
     @property
     def keep_delivered(self) -> bool:

@@ -1,10 +1,11 @@
 """The values that pass between the relay and the store: leases, claims, settlements."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Self
+from uuid import UUID
 
 from postroom.record import PARTITIONS, ClaimedRecord, Key
 
@@ -18,22 +19,10 @@ class Lease:
     """Grows with each holder, so that refusals written by an earlier holder are turned away."""
     crash_count: int = 0
     """How many holders in a row died."""
-    suspect: int | None = None
-    """The position of the record that was being delivered alone when the last holder died."""
+    suspect: UUID | None = None
+    """The id of a record that was delivered with care when holders died."""
     suspect_crashes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unattended:
-    """Partitions with work whose holder has not shown up for two heartbeats."""
-
-    worker: str
-    partitions: int
-    until: datetime
-
-    def __str__(self) -> str:
-        some = f"{self.partitions} partition{'s' if self.partitions > 1 else ''}"
-        return f"{some} with work leased to worker {self.worker} until {self.until:%H:%M:%S}"
+    """How many died so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +34,11 @@ class Pauses:
     keys: frozenset[Key] = frozenset()
 
     @classmethod
-    def of(cls, rows: Iterable[Any]) -> Self:
+    def of(cls, rows: Sequence[Any]) -> Self:
         """Read rows of the table of pauses."""
-        found = list(rows)
-        keys = frozenset(
-            Key(row.aggregate_type, row.aggregate_id) for row in found if row.aggregate_id
-        )
-        types = frozenset(row.event_type for row in found if not row.aggregate_id)
+        about_keys = (row for row in rows if row.aggregate_id)
+        keys = frozenset(Key(row.aggregate_type, row.aggregate_id) for row in about_keys)
+        types = frozenset(row.event_type for row in rows if not row.aggregate_id)
         return cls("" in types, types - {""}, keys)
 
     def __bool__(self) -> bool:
@@ -74,36 +61,43 @@ class Poll:
     """How many partitions the worker should hold, so that others can take the rest."""
     next_due: timedelta | None = None
     """The time until the next delayed or retried record may be sent."""
-    unattended: tuple[Unattended, ...] = ()
     pauses: Pauses = Pauses()
     draining: bool = False
     """Whether an operator drains the worker: it gets no leases until it is resumed."""
+    active: str | None = None
+    """On SQLite: the worker that delivers while this one stands by."""
+    server: int | None = None
+    """What tells the database from another one, such as a standby or a restored backup."""
 
 
 class HeldRecord:
     """A claimed record with what the relay alone knows of it; publishers get `record`.
 
+    - `id`: as the database has it. A position may be given out again, where commits were lost
     - `token`: of the lease that it was claimed under
     - `fault`: why the row cannot be read as a record; None for a good one
-    - `queue`: its key, or its position if it has none: it waits for nobody
+    - `queue`: its key, or its id if it has none: it waits for nobody
     - `blocks_key`: whether the database holds back later records of its key until it is settled
     - `seconds`: how long the publisher took to refuse it
     """
 
     __slots__ = (
-        *("blocks_key", "fault", "key", "partition", "position", "queue", "record", "seconds"),
-        "token",
+        *("blocks_key", "fault", "id", "key", "partition", "position", "queue", "record"),
+        *("seconds", "token"),
     )
 
-    def __init__(self, record: ClaimedRecord, token: int, fault: str | None = None) -> None:
+    def __init__(
+        self, record: ClaimedRecord, token: int, fault: str | None = None, id_: Any = None
+    ) -> None:
         self.record = record
+        self.id = record.id if id_ is None else id_
         self.token = token
         self.fault = fault
         self.blocks_key = False
         self.seconds = 0.0
         self.position, self.partition = record.position, record.partition
         self.key = record.key
-        self.queue = self.position if self.key is None else self.key
+        self.queue = self.id if self.key is None else self.key
 
     def __repr__(self) -> str:
         return f"HeldRecord({self.record})"
@@ -118,6 +112,8 @@ class Claim:
     """The partitions that may have more."""
     reached: Mapping[int, int] = field(default_factory=dict)
     """By partition: the position up to which everything that is ready was read."""
+    server: int | None = None
+    """As of a poll; None if nothing was found."""
 
 
 class Verdict(StrEnum):
@@ -127,6 +123,8 @@ class Verdict(StrEnum):
     """It was refused. That counts as an attempt. It is tried again after a delay."""
     POSTPONED = "postponed"
     """Its route cannot be used. No attempt is counted. It is tried again after a delay."""
+    QUARANTINED = "quarantined"
+    """Workers died while they delivered it. It is tried again, alone, after a delay."""
     FAILED = "failed"
     """It was refused for the last time. It is not tried again until an operator retries it."""
 
@@ -147,49 +145,24 @@ class Attempt:
     error: BaseException | None = None
     """What is logged with its traceback."""
 
-    @property
-    def is_refusal(self) -> bool:
-        """Whether the record was tried, and refused."""
-        return self.verdict is not Verdict.POSTPONED and self.reason is not None
-
 
 @dataclass(slots=True, kw_only=True)
 class Settlement:
     """The results of deliveries.
 
     A delivery is written even if the worker has lost its lease. The rest is written only under the
-    lease that the delivery began under. A worker that is not sure of its lease sets `blocks_key`
-    on a delivered record, because the next holder may have blocked the key.
+    lease that the delivery began under.
     """
 
     worker: str = ""
-    """Who delivered, for the history of what was refused."""
+    """Who delivered, and must hold the leases; not asked if it is empty."""
     delivered: list[HeldRecord] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
-    late: list[HeldRecord] = field(default_factory=list)
-    """Those of the delivered records whose lease the worker may have lost."""
     slow: list[HeldRecord] = field(default_factory=list)
     """Not settled yet: the database is to park the later records of their keys."""
 
     def __str__(self) -> str:
         return f"{len(self.delivered)} delivered, {len(self.attempts)} not delivered"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """How many records the outbox holds that are not delivered."""
-
-    ready: int
-    """May be sent now."""
-    waiting: int
-    """Wait for their time: to be tried again, or delayed."""
-    held: int
-    """Wait for an earlier record of their key."""
-    failed: int
-    """Failed, until an operator retries, skips or discards them."""
-    blocked_keys: int
-    oldest_ready: timedelta | None
-    """The age of the oldest record that may be sent now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

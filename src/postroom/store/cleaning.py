@@ -1,20 +1,16 @@
 """Deletes old records, and repairs rows that nobody would claim."""
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import text
 
 from postroom.database.database import Database, Run, as_rows, transaction
 from postroom.inbox.receipts import BATCH
-from postroom.record import PARTITIONS, Key, key_hash
+from postroom.record import PARTITIONS, key_hash
 from postroom.store.base import Cleaned
 from postroom.store.blocked_keys import PARKED, BlockedKeys
 from postroom.store.rows import key_of, keys_of
-
-INBOX_MEMORY: Final = timedelta(days=30)
-"""How long inbox rows are kept at least: longer than a delivery can be repeated."""
 
 
 class Cleaning:
@@ -34,14 +30,12 @@ class Cleaning:
         # Not those that an operator replays at the same moment.
         self._delete = text(f"""DELETE FROM {n.records}
             WHERE position {sql.among("positions")} AND status = 'published' RETURNING position""")
-        self._delete_attempts = text(
-            f"DELETE FROM {n.attempts} WHERE position {sql.among('positions')}"
-        )
+        self._delete_attempts = text(f"""DELETE FROM {n.attempts}
+            WHERE position {sql.among("positions")}""")
         # Workers that have not shown up for a day.
-        self._delete_workers = text(
-            f"""DELETE FROM {n.workers} WHERE seen_until < {sql.after("-86400")}
-            AND coalesce(reported_at, seen_until) < {sql.after("-86400")}"""
-        )
+        self._delete_workers = text(f"""DELETE FROM {n.workers}
+            WHERE seen_until < {sql.after("-86400")}
+            AND coalesce(reported_at, seen_until) < {sql.after("-86400")}""")
         # The oldest inbox rows, without those that another worker deletes at the same moment.
         self._old_receipts = text(f"""DELETE FROM {n.inbox}
             WHERE (message_id, consumer) IN (SELECT message_id, consumer FROM {n.inbox}
@@ -53,42 +47,41 @@ class Cleaning:
             WHERE NOT EXISTS (SELECT 1 FROM {n.records} r
                 WHERE r.position = b.position AND r.status <> 'published') LIMIT 1000""")
         # Records in a partition that does not exist.
-        outside = "(partition < 0 OR partition >= :partitions) LIMIT 1000"
-        columns = f"position, {sql.text('aggregate_type')} AS aggregate_type"
-        columns += f", {sql.text('aggregate_id')} AS aggregate_id"
-        self._outside = text(f"""SELECT * FROM (SELECT {columns}
-            FROM {n.records} WHERE ready AND {outside}) AS ready
-            UNION SELECT * FROM (SELECT {columns}
-            FROM {n.records} WHERE due_at IS NOT NULL AND {outside}) AS due""")
+        outside = f"""SELECT * FROM (SELECT position, {sql.text("aggregate_id")} AS aggregate_id,
+                {sql.text("aggregate_type")} AS aggregate_type FROM {n.records}
+            WHERE (partition < 0 OR partition >= :partitions) AND"""
+        self._outside = text(f"""{outside} ready LIMIT 1000) AS ready
+            UNION {outside} due_at IS NOT NULL AND status = 'pending' LIMIT 1000) AS due""")
         right = sql.rows("right_partitions", {"at": "bigint", "partition_": "smallint"})
         self._set_partition = text(f"""UPDATE {n.records}
             SET partition = right_partitions.partition_ FROM {right}
             WHERE position = right_partitions.at""")
         # Records whose due time is not a time; SQLite only.
         self._set_due = text(f"""UPDATE {n.records} SET due_at = {sql.now} WHERE due_at IS NOT NULL
-            AND (typeof(due_at) <> 'text' OR julianday(due_at) IS NULL) RETURNING position""")
+            AND status = 'pending' AND (typeof(due_at) <> 'text' OR julianday(due_at) IS NULL)
+            RETURNING position""")
         # Parked records that are not paused and whose key is not blocked: the first of each key.
         paused = f"""SELECT 1 FROM {n.pauses} p WHERE p.event_type IN ('', r.event_type)
             AND (p.aggregate_id = '' OR (p.aggregate_id = r.aggregate_id
                 AND p.aggregate_type = coalesce(r.aggregate_type, '')))"""
-        self._unheld = text(f"""SELECT min(r.position) AS position, r.aggregate_id,
-            coalesce(r.aggregate_type, '') AS aggregate_type
-            FROM {n.records} r LEFT JOIN {n.blocked} b ON b.aggregate_id = r.aggregate_id
+        unheld = f"""SELECT min(r.position) FROM {n.records} r
+            LEFT JOIN {n.blocked} b ON b.aggregate_id = r.aggregate_id
                 AND b.aggregate_type = coalesce(r.aggregate_type, '')
             WHERE {PARKED} AND (b.position IS NULL OR b.position = r.position)
                 AND NOT EXISTS ({paused})
             GROUP BY coalesce(r.aggregate_type, ''), r.aggregate_id,
-                CASE WHEN r.aggregate_id IS NULL THEN r.position END LIMIT :limit""")
+                CASE WHEN r.aggregate_id IS NULL THEN r.position END LIMIT :limit"""
+        self._unheld = text(f"""SELECT position, {sql.identity("id")} AS id, aggregate_id,
+            coalesce(aggregate_type, '') AS aggregate_type
+            FROM {n.records} WHERE position {sql.within(unheld)}""")
         # Refusals of records that are gone.
         gone = f"""SELECT a.id FROM {n.attempts} a WHERE NOT EXISTS (
             SELECT 1 FROM {n.records} r WHERE r.position = a.position) LIMIT 10000"""
         self._forget_gone = text(f"DELETE FROM {n.attempts} WHERE id {sql.within(gone)}")
-        self._lock_records = text(f"""SELECT position FROM {n.records}
-            WHERE position {sql.among("positions")} ORDER BY position {sql.lock}""")
         # Ready rather than due: a claim takes ready records in order, and earlier ones of the key
         # may be ready, where a worker had claimed them before the pause.
         self._make_ready = text(f"""UPDATE {n.records} SET ready = true, due_at = NULL
-            WHERE position {sql.among("positions")} AND status = 'pending'""")
+            WHERE {n.chosen} AND status = 'pending'""")
 
     async def clean(self, *, older_than: timedelta, after: int = 0, limit: int = 1000) -> Cleaned:
         """Look at some records after a position, and delete those delivered longer ago.
@@ -96,18 +89,12 @@ class Cleaning:
         Does nothing while another worker cleans up. At the end of a round, old inbox rows go too.
         """
         cleaned = await self._delete_old(older_than, after, limit)
-        if cleaned.last is None:
-            await self._delete_receipts(max(older_than, INBOX_MEMORY))
-        return cleaned
-
-    async def _delete_receipts(self, older_than: timedelta) -> None:
-        """Delete inbox rows by age, each batch in a transaction of its own.
-
-        On the clean-up's own connection: `Receipts.clean` would open another one.
-        """
-        age, batch = -older_than.total_seconds(), BATCH
-        while batch == BATCH:
+        # Inbox rows are kept for 30 days at least: longer than a delivery can be repeated. On the
+        # clean-up's own connection: `Receipts.clean` would open another one.
+        age, batch = -max(older_than, timedelta(days=30)).total_seconds(), BATCH
+        while cleaned.last is None and batch == BATCH:  # each in a transaction of its own
             batch = len(await self.database.fetch(self._old_receipts, age=age, limit=BATCH))
+        return cleaned
 
     @transaction
     async def _delete_old(self, run: Run, older_than: timedelta, after: int, limit: int) -> Cleaned:
@@ -152,25 +139,17 @@ class Cleaning:
         Returns how many were made ready: the first of each key. Call it until it returns 0.
         """
         unheld = await run(self._unheld, limit=limit)
-        keys = keys_of(unheld)
-        blocked = await self._blocked_keys.lock(run, keys)
-        await self.database.run_at(run, self._lock_records, [row.position for row in unheld])
-        await self._blocked_keys.check_all_locked(run, keys, blocked.keys())
+        blocked = await self._blocked_keys.lock_records(run, keys_of(unheld), unheld)
         # Not where an earlier record of the key has come to block it since the look.
-        free = [row for row in unheld if _is_blocker(row, blocked)]
+        free = [row for row in unheld if blocked.get(key_of(row), row.position) == row.position]
         keyed = [row for row in free if row.aggregate_id is not None]
-        await self._blocked_keys.block(run, {key_of(row): row.position for row in keyed})
-        await self.database.run_at(run, self._make_ready, [row.position for row in free])
+        await self._blocked_keys.block(run, {key_of(row): row for row in keyed})
+        await self.database.run_on(run, self._make_ready, free)
         return len(free)
 
     async def _is_alone(self, run: Run) -> bool:
         [[locked]] = await run(self._try_lock, table=f"postroom {self.database.records}")
         return bool(locked)
-
-
-def _is_blocker(row: Any, blocked: Mapping[Key, int]) -> bool:
-    """Return whether no other record than this one blocks the key, if there is one."""
-    return row.aggregate_id is None or blocked.get(key_of(row), row.position) == row.position
 
 
 def _partition(row: Any) -> int:

@@ -107,7 +107,9 @@ def _records(metadata: MetaData, name: str, schema: str | None) -> Table:
     # An index that changes gets a new name: the schema check compares names only.
     _partial_index(f"ix_{name}_ready", records, ("partition", "position"), "ready")
     due = ("partition", "due_at", "position")
-    _partial_index(f"ix_{name}_due", records, due, "due_at IS NOT NULL")
+    # A failed record keeps the time of its failure. One that is set back to pending by hand is
+    # due at once.
+    _partial_index(f"ix_{name}_due", records, due, "due_at IS NOT NULL AND status = 'pending'")
     # What waits behind a record of its key, waits for its time, or was given up on.
     held = "NOT ready AND status <> 'published'"
     _partial_index(f"ix_{name}_held", records, ("aggregate_id", "position"), held)
@@ -125,10 +127,12 @@ def _leases(metadata: MetaData, name: str, schema: str | None) -> Table:
         Column("worker", Text()),
         Column("leased_until", UtcDateTime()),
         Column("served_at", UtcDateTime()),
-        # Leases that ran out in a row, and the record whose delivery did not survive the last ones.
+        # How many holders died in a row; the record that is delivered with care, by its id, how
+        # many died while they did that, and whether it is in flight.
         Column("crash_count", Integer(), nullable=False, server_default=text("0")),
-        Column("suspect", BigInteger()),
+        Column("suspect", Uuid()),
         Column("suspect_crashes", Integer(), nullable=False, server_default=text("0")),
+        Column("suspect_sent", Boolean(), nullable=False, server_default=text("false")),
         # The worker that held the lease when it last ran out, until that worker shows up again.
         Column("lost_by", Text()),
         schema=schema,

@@ -5,7 +5,7 @@ Polling alone is sufficient. Notifications only reduce latency.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Set
+from collections.abc import AsyncIterator, Callable, Coroutine, Set
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -48,13 +48,18 @@ async def listening(
     wake: Wake,
     clock: Clock,
     changed: Changed,
+    again: asyncio.Event,
 ) -> AsyncIterator[None]:
-    """Have other processes wake the relay for as long as the block lasts, if there is a channel."""
+    """Have other processes wake the relay for as long as the block lasts, if there is a channel.
+
+    Connects again each time `again` is set, after an outage: the old connection may be to a server
+    that nobody writes to any more.
+    """
     if channel is None:
         yield
         return
     tried = asyncio.Event()
-    task = asyncio.create_task(_wake_on_notify(engine, channel, table, wake, changed, tried))
+    task = asyncio.create_task(_wake_on_notify(engine, channel, table, wake, changed, tried, again))
     try:
         await clock.wait(tried, GRACE)
         yield
@@ -70,6 +75,7 @@ async def _wake_on_notify(
     wake: Wake,
     changed: Changed,
     tried: asyncio.Event,
+    again: asyncio.Event,
 ) -> None:
     """Call `wake` for each notification, until cancelled; reconnect after a lost connection.
 
@@ -96,7 +102,9 @@ async def _wake_on_notify(
                     )
                     changed(False)
                     return
-                await _listen(engine, channel, heard)
+                again.clear()
+                if await _cut_off_by(again, _listen(engine, channel, heard)):
+                    continue
             except Exception as error:
                 reason = describe(error)
             if not pause:
@@ -108,6 +116,21 @@ async def _wake_on_notify(
     finally:
         tried.set()
         await engine.dispose()
+
+
+async def _cut_off_by(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do something until an event is set; return whether that cut it off."""
+    tasks = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        done = tasks[0].done()
+        if done:
+            tasks[0].result()
+        return not done
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _listen(engine: AsyncEngine, channel: str, heard: Heard) -> None:

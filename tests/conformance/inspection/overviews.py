@@ -1,12 +1,14 @@
 """The outbox in one look."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from postroom.inspection import Overview, WorkerState
+from postroom.store.base import Settlement, Verdict
 from tests.conformance.inspection.window import OUTAGE, ROUTE, Window, seconds
-from tests.conformance.store.rig import MINUTE, numbered
+from tests.conformance.store.rig import MINUTE, attempt, numbered
 
 
 def counts(overview: Overview) -> dict[str, int]:
@@ -20,18 +22,20 @@ class Overviews:
     async def test_an_empty_outbox_is_healthy(self, window: Window) -> None:
         overview = await window.inspector.overview()
         assert (counts(overview), overview.healthy, overview.is_exact) == ({}, True, True)
-        assert (overview.oldest_pending, overview.in_per_minute) == (None, 0)
+        assert (overview.oldest_pending, overview.oldest_ready) == (None, None)
+        assert (overview.blocked_keys, overview.in_per_minute) == (0, 0)
 
     @pytest.mark.requirement("E6")
     async def test_records_are_counted_by_what_they_wait_for(self, window: Window) -> None:
-        await window.put("a1", "a2", "b1", "b2", "b3", "c1", ".1", ".2")
+        await window.put("a1", "a2", "b1", "b2", "b3", "c1", ".1", ".2", ".3")
+        await window.put("d1", ready=False, due_at=window.now() + MINUTE)
         await window.fail("a1")
-        await window.refuse("b1")
+        await window.refuse("b1", ".3")
         await window.deliver("c1")
         await window.claim()
         overview = await window.inspector.overview()
-        assert counts(overview) == {"ready": 2, "waiting": 1, "parked": 3, "failed": 1}
-        assert (overview.pending, overview.blocked_keys) == (6, 2)
+        assert counts(overview) == {"ready": 2, "waiting": 3, "parked": 3, "failed": 1}
+        assert (overview.pending, overview.blocked_keys) == (8, 2)
 
     async def test_records_are_counted_by_type(self, window: Window) -> None:
         for event_type, number in (("paid", 3), ("sent", 1)):
@@ -155,6 +159,30 @@ class Overviews:
         window.later(3 * MINUTE)
         await window.poll()
         assert "1 key is blocked, the first for 3 min." in await window.problems()
+
+    @pytest.mark.requirement("E1", "E6")
+    async def test_a_quarantined_record_is_a_problem_until_it_is_delivered(
+        self, window: Window
+    ) -> None:
+        await window.put("a1")
+        [record] = await window.claimed("a1")
+        await window.store.leases.suspect("ann", {record: 3})
+        window.later(timedelta(minutes=1))
+        await window.poll("bob")
+        assert await window.problems() == ""  # it is tried once more, or quarantined, at once
+        reason = "quarantined: 4 workers died in a row while they delivered it"
+        [record] = await window.claimed("a1", worker="bob")
+        quarantined = replace(attempt(record, reason=reason), verdict=Verdict.QUARANTINED)
+        await window.store.settlements.settle(Settlement(worker="bob", attempts=[quarantined]))
+        assert (await window.problems()).startswith(
+            f"the record at position {record.position} is quarantined"
+        )
+        why = (await window.inspector.record(str(record.position))).wait.text
+        assert "quarantined: 4 workers died in a row while they delivered it" in why
+        assert f"postroom retry {record.position}" in why
+        window.later(2 * MINUTE)
+        await window.deliver("a1", worker="bob")
+        assert await window.problems() == ""
 
     async def test_records_that_are_ready_without_a_worker_are_a_problem(
         self, window: Window

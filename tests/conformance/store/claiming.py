@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from postroom.record import Key, Status
+from postroom.store.base import HeldRecord
 from tests.conformance.store.rig import (
     LEASE,
     MINUTE,
@@ -79,13 +80,13 @@ class Claiming:
     async def test_held_records_are_left_out_and_take_no_room(self, rig: StoreRig) -> None:
         await rig.put(*numbered(".", 1, 5), partition=1)
         first = await rig.claim(depth=2)
-        second = await rig.claim(depth=2, held=positions(first.records))
+        second = await rig.claim(depth=2, held=first.records)
         assert names_of(second.records) == [".3", ".4"]
 
     async def test_held_records_are_left_out_when_they_are_due(self, rig: StoreRig) -> None:
         await rig.put(*numbered(".", 1, 5), partition=1, ready=False, due_at=rig.now() - MINUTE)
         first = await rig.claim(depth=2)
-        second = await rig.claim(depth=2, held=positions(first.records))
+        second = await rig.claim(depth=2, held=first.records)
         assert names_of(first.records) == [".1", ".2"]
         assert names_of(second.records) == [".3", ".4"]
 
@@ -158,9 +159,8 @@ class Claiming:
         await rig.put(".ready", partition=1)
         assert ".ready" in await rig.open_to_claim(depth=2)
 
-    async def test_thousands_of_partitions_worth_of_held_positions_are_fine(
-        self, rig: StoreRig
-    ) -> None:
+    async def test_thousands_of_held_records_are_fine(self, rig: StoreRig) -> None:
         await rig.put("a1")
-        held = range(10_000, 40_000)
+        [a1] = await rig.claimed("a1")
+        held = [HeldRecord(a1.record, 1, id_=f"{number:032x}") for number in range(30_000)]
         assert await rig.open_to_claim(held=held) == ["a1"]

@@ -1,11 +1,11 @@
-"""What was delivered long ago is deleted; what there is, is counted."""
+"""What was delivered long ago is deleted."""
 
 from datetime import timedelta
 
 import pytest
 from sqlalchemy import insert
 
-from tests.conformance.store.rig import DAY, MINUTE, StoreRig, inbox, numbered
+from tests.conformance.store.rig import DAY, StoreRig, inbox, numbered
 
 WEEK = timedelta(days=7)
 
@@ -15,13 +15,13 @@ async def clean(rig: StoreRig, older_than: timedelta = WEEK, limit: int = 3) -> 
     deleted = 0
     after: int | None = 0
     while after is not None:
-        cleaned = await rig.store.clean(older_than=older_than, after=after, limit=limit)
+        cleaned = await rig.store.cleaning.clean(older_than=older_than, after=after, limit=limit)
         deleted, after = deleted + cleaned.deleted, cleaned.last
     return deleted
 
 
 class Cleaning:
-    """Retention and counts."""
+    """Retention."""
 
     @pytest.mark.requirement("C14")
     async def test_what_was_delivered_before_the_retention_is_deleted(self, rig: StoreRig) -> None:
@@ -61,10 +61,10 @@ class Cleaning:
         await rig.put(*numbered("a", 1, 10))
         await rig.deliver(*numbered("a", 1, 10))
         rig.later(2 * DAY)
-        first = await rig.store.clean(older_than=DAY, limit=4)
+        first = await rig.store.cleaning.clean(older_than=DAY, limit=4)
         assert (first.deleted, list(await rig.rows())) == (4, numbered("a", 5, 10))
         assert first.last is not None
-        second = await rig.store.clean(older_than=DAY, after=first.last, limit=100)
+        second = await rig.store.cleaning.clean(older_than=DAY, after=first.last, limit=100)
         assert (second.deleted, second.last) == (6, None)
 
     async def test_a_round_passes_what_has_to_stay(self, rig: StoreRig) -> None:
@@ -103,31 +103,3 @@ class Cleaning:
         rig.later(2 * DAY)
         await clean(rig, older_than=DAY)
         assert not await rig.sql("SELECT 1 FROM suite_outbox_inbox")
-
-    async def test_nothing_is_counted_in_an_empty_outbox(self, rig: StoreRig) -> None:
-        counts = await rig.store.counts()
-        assert (counts.ready, counts.waiting, counts.held, counts.failed) == (0, 0, 0, 0)
-        assert (counts.blocked_keys, counts.oldest_ready) == (0, None)
-
-    async def test_records_are_counted_by_what_they_wait_for(self, rig: StoreRig) -> None:
-        await rig.put("a1", "a2", "a3", "b1", "b2", "c1", "d1", ".1", ".2")
-        await rig.put("e1", ready=False, due_at=rig.now() + MINUTE)
-        await rig.refuse("a1", ".1")
-        await rig.fail("b1")
-        await rig.claim()
-        await rig.deliver("c1")
-        counts = await rig.store.counts()
-        assert counts.ready == 2  # d1 .2
-        assert counts.waiting == 3  # a1 .1 e1
-        assert counts.held == 3  # a2 a3 b2
-        assert counts.failed == 1
-        assert counts.blocked_keys == 2
-
-    async def test_the_age_of_the_oldest_ready_record_is_told(self, rig: StoreRig) -> None:
-        await rig.put("a1", "b1")
-        await rig.deliver("a1")
-        rig.later(DAY)
-        await rig.put("c1", created_at=rig.now())
-        oldest = (await rig.store.counts()).oldest_ready
-        assert oldest is not None
-        assert DAY - MINUTE < oldest < DAY + MINUTE

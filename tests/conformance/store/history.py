@@ -67,7 +67,7 @@ class History:
         await rig.deliver("a1", "b1")
         assert len(await rig.history("a1")) == 1
         await rig.sql("DELETE FROM suite_outbox WHERE event_type = 'b1'")
-        await rig.store.repair()
+        await rig.store.cleaning.repair()
         [[left]] = await rig.sql("SELECT count(*) FROM suite_outbox_attempts")
         assert left == 1
 

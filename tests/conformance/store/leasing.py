@@ -1,7 +1,9 @@
 """Who serves which partition."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from sqlalchemy import MetaData, Row, select
@@ -9,7 +11,7 @@ from sqlalchemy import MetaData, Row, select
 from postroom import Outbox, OutboxRecord
 from postroom.errors import SchemaError
 from postroom.record import PARTITIONS
-from postroom.store.base import Settlement
+from postroom.store.base import Settlement, Verdict
 from tests.conformance.store.rig import (
     LEASE,
     MINUTE,
@@ -47,6 +49,23 @@ async def held_by(rig: StoreRig, worker: str) -> set[int]:
 async def fill(rig: StoreRig, *partitions: int) -> None:
     for partition in partitions:
         await rig.put(f".{partition}", partition=partition)
+
+
+async def died(rig: StoreRig, worker: str, then: str) -> list[tuple[UUID | None, int, int]]:
+    """Have a worker die; give what the one that takes over knows of the suspects, and crashes."""
+    assert await held_by(rig, worker)
+    rig.later(PAST_IT)
+    poll = await rig.poll(then)
+    return [(each.suspect, each.suspect_crashes, each.crash_count) for each in poll.leases]
+
+
+async def blamed(rig: StoreRig) -> set[tuple[int, int, int]]:
+    """Give the partitions that crashes are held against: of their suspects, and in a row."""
+    found = await rig.sql(
+        "SELECT partition, suspect_crashes, crash_count FROM suite_outbox_leases"
+        " WHERE crash_count > 0 OR suspect IS NOT NULL"
+    )
+    return {(row.partition, row.suspect_crashes, row.crash_count) for row in found}
 
 
 class Leasing:
@@ -214,7 +233,7 @@ class Leasing:
         await rig.poll("ann")
         rig.later(PAST_IT)
         [record] = await rig.claimed("a1", worker="bob")
-        await rig.store.leases.suspect("bob", {record: 1})
+        await rig.store.leases.suspect("bob", {record: 0})
         await rig.deliver("a1", worker="bob")
         assert (await rig.poll("bob")).leases == ()
         await rig.put("a2")
@@ -260,42 +279,26 @@ class Leasing:
         rig.later(timedelta(hours=1))
         await rig.poll("ann")
         rig.later(timedelta(hours=-1))  # the clock was set back
-        [lease] = (await rig.poll("bob")).leases
-        assert lease.crash_count == 0
+        assert len((await rig.poll("bob")).leases) == 1
 
-    async def test_a_poll_names_the_worker_that_misses_its_heartbeats(self, rig: StoreRig) -> None:
-        await fill(rig, 3, 4)
-        await rig.poll("ann")
-        assert (await rig.poll("bob")).unattended == ()
-        rig.later(timedelta(seconds=6))
-        [unattended] = (await rig.poll("bob")).unattended
-        assert (unattended.worker, unattended.partitions) == ("ann", 2)
-        left = unattended.until - rig.now()
-        assert timedelta() < left < LEASE
-        rig.later(LEASE)
-        assert (await rig.poll("bob")).unattended == ()
-
+    @pytest.mark.requirement("E1")
     async def test_a_suspect_is_remembered_by_whoever_takes_over(self, rig: StoreRig) -> None:
         await rig.put("a1")
         [record] = await rig.claimed("a1")
-        assert await rig.store.leases.suspect("ann", {record: 1}) == [record]
-        rig.later(PAST_IT)
-        [lease] = (await rig.poll("bob")).leases
-        assert (lease.suspect, lease.suspect_crashes) == (record.position, 1)
+        assert await rig.store.leases.suspect("ann", {record: 0}) == [record]
+        assert await died(rig, "ann", then="bob") == [(record.record.id, 1, 1)]
         [again] = await rig.claimed("a1", worker="bob")
-        assert await rig.store.leases.suspect("bob", {again: 2}) == [again]
-        rig.later(PAST_IT)
-        [lease] = (await rig.poll("cyd")).leases
-        assert (lease.suspect, lease.suspect_crashes, lease.crash_count) == (record.position, 2, 2)
+        assert await rig.store.leases.suspect("bob", {again: 1}) == [again]
+        assert await died(rig, "bob", then="cyd") == [(record.record.id, 2, 2)]
 
     async def test_each_partition_has_a_suspect_of_its_own(self, rig: StoreRig) -> None:
         await rig.put(".1", partition=1)
         await rig.put(".2", partition=2)
         one, two = await rig.claimed(".1", ".2")
-        await rig.store.leases.suspect("ann", {one: 1, two: 1})
+        await rig.store.leases.suspect("ann", {one: 0, two: 0})
         rig.later(PAST_IT)
         suspects = {lease.partition: lease.suspect for lease in (await rig.poll("bob")).leases}
-        expected = {1: one.position, 2: two.position}
+        expected = {1: one.record.id, 2: two.record.id}
         assert suspects == {partition: expected[partition] for partition in suspects}
 
     async def test_without_the_lease_nobody_is_suspected(self, rig: StoreRig) -> None:
@@ -303,39 +306,88 @@ class Leasing:
         [record] = await rig.claimed("a1")
         rig.later(PAST_IT)
         await rig.poll("bob")
-        assert await rig.store.leases.suspect("ann", {record: 1}) == []
-        rig.later(PAST_IT)
-        [lease] = (await rig.poll("cyd")).leases
-        assert lease.suspect is None
+        assert await rig.store.leases.suspect("ann", {record: 0}) == []
+        assert await died(rig, "bob", then="cyd") == [(None, 0, 2)]
 
     @pytest.mark.requirement("E1")
-    async def test_a_worker_that_ends_in_an_orderly_way_leaves_no_suspect(
+    async def test_a_suspect_that_was_not_in_flight_when_a_worker_died_is_cleared(
         self, rig: StoreRig
     ) -> None:
         await rig.put("a1")
         [record] = await rig.claimed("a1")
-        await rig.store.leases.suspect("ann", {record: 1})
+        await rig.store.leases.suspect("ann", {record: 2})
+        found = [await died(rig, "ann", then="bob"), await died(rig, "bob", then="cyd")]
+        assert found == [[(record.record.id, 3, 1)], [(record.record.id, 3, 2)]]
+        assert await died(rig, "cyd", then="dee") == [(record.record.id, 3, 3)]
+        assert await died(rig, "dee", then="eve") == [(None, 0, 0)]  # all suspects were tried
+
+    @pytest.mark.requirement("E1")
+    async def test_a_death_that_no_suspect_explains_clears_all_other_partitions(
+        self, rig: StoreRig
+    ) -> None:
+        await rig.put("a1")
+        [record] = await rig.claimed("a1")
+        await rig.store.leases.suspect("ann", {record: 3})
+        await died(rig, "ann", then="bob")
+        await rig.store.leases.release("bob")
+        assert await blamed(rig) == {(partition_of("a1"), 4, 1)}
+        await rig.edit("a1", ready=False)
+        await fill(rig, 50)
+        await rig.poll("cyd")
+        await died(rig, "cyd", then="dee")
+        assert await blamed(rig) == {(50, 0, 1)}
+
+    @pytest.mark.requirement("E1")
+    async def test_a_worker_that_releases_its_leases_leaves_no_record_in_flight(
+        self, rig: StoreRig
+    ) -> None:
+        await rig.put("a1")
+        [record] = await rig.claimed("a1")
+        await rig.store.leases.suspect("ann", {record: 0})
         await rig.store.leases.release("ann")
         [lease] = (await rig.poll("bob")).leases
         assert (lease.suspect, lease.suspect_crashes) == (None, 0)
 
-    async def test_calm_forgets_the_crashes(self, rig: StoreRig) -> None:
+    @pytest.mark.requirement("E1")
+    async def test_a_worker_that_is_told_to_stop_clears_every_suspect(self, rig: StoreRig) -> None:
         await rig.put("a1")
-        await rig.store.leases.suspect("ann", {(await rig.claimed("a1"))[0]: 1})
-        rig.later(PAST_IT)
-        await rig.poll("bob")
-        await rig.store.leases.clear_crashes("bob", [partition_of("a1")])
+        await rig.store.leases.suspect("ann", {(await rig.claimed("a1"))[0]: 3})
+        await died(rig, "ann", then="bob")
+        await rig.store.leases.release("cyd")
+        assert (await rig.poll("bob")).leases[0].suspect_crashes == 4
+        await rig.store.leases.release("cyd", acquits=True)
         [lease] = (await rig.poll("bob")).leases
         assert (lease.crash_count, lease.suspect, lease.suspect_crashes) == (0, None, 0)
 
-    async def test_calm_is_not_for_those_who_lost_the_lease(self, rig: StoreRig) -> None:
-        await fill(rig, 3)
-        await rig.poll()
-        rig.later(PAST_IT)
-        await rig.poll("bob")
-        await rig.store.leases.clear_crashes("ann", [3])
+    async def test_calm_forgets_the_crashes(self, rig: StoreRig) -> None:
+        await rig.put("a1")
+        await rig.store.leases.suspect("ann", {(await rig.claimed("a1"))[0]: 1})
+        await died(rig, "ann", then="bob")
+        await rig.store.leases.acquit([partition_of("a1")])
         [lease] = (await rig.poll("bob")).leases
-        assert lease.crash_count == 1
+        assert (lease.crash_count, lease.suspect, lease.suspect_crashes) == (0, None, 0)
+
+    @pytest.mark.requirement("E1")
+    async def test_what_is_proven_stays_when_all_else_is_forgotten(self, rig: StoreRig) -> None:
+        await rig.put("a1")
+        await rig.put(".2", partition=50)
+        guilty, other = await rig.claimed("a1", ".2")
+        await rig.store.leases.suspect("ann", {guilty: 3, other: 1})
+        await died(rig, "ann", then="bob")
+        assert await blamed(rig) == {(partition_of("a1"), 4, 1), (50, 2, 1)}
+        await rig.store.leases.acquit(range(PARTITIONS), proven=3)
+        assert await blamed(rig) == {(partition_of("a1"), 3, 0)}
+
+    async def test_the_history_tells_how_often_a_record_was_quarantined(
+        self, rig: StoreRig
+    ) -> None:
+        await rig.put("a1")
+        for times in range(3):
+            [record] = await rig.claimed("a1")
+            assert await rig.store.leases.quarantines(record) == times
+            quarantined = replace(attempt(record), verdict=Verdict.QUARANTINED)
+            await rig.store.settlements.settle(Settlement(worker="ann", attempts=[quarantined]))
+            rig.later(2 * MINUTE)
 
     async def test_workers_divide_the_work_or_the_first_takes_all(
         self, rig: StoreRig, harness: StoreHarness

@@ -59,7 +59,7 @@ class Pausing:
         await rig.pause("a1")
         await rig.pause(".1")
         assert await rig.drain() == []
-        assert await rig.store.repair() == 0
+        assert await rig.store.cleaning.repair() == 0
 
     async def test_a_pause_of_everything_has_nothing_claimed_and_parks_nothing(
         self, rig: StoreRig
@@ -99,7 +99,7 @@ class Pausing:
         await rig.put("a1", "a2", "a3")
         [a1] = await rig.claimed("a1")
         await rig.pause("a2")
-        assert names_of((await rig.claim(held=[a1.position])).records) == []
+        assert names_of((await rig.claim(held=[a1])).records) == []
         assert await rig.gates() == {"a": "a2"}
         refused = attempt(a1, delay=ZERO)
         await rig.store.settlements.settle(Settlement(attempts=[refused]))

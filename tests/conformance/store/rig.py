@@ -90,7 +90,13 @@ class StoreRig:
                 if table is not leases:
                     await connection.execute(delete(table))
             nobody = dict.fromkeys(("worker", "leased_until", "served_at", "suspect", "lost_by"))
-            fresh = {"token": 0, "crash_count": 0, "suspect_crashes": 0, **nobody}
+            fresh = {
+                "token": 0,
+                "crash_count": 0,
+                "suspect_crashes": 0,
+                "suspect_sent": False,
+                **nobody,
+            }
             await connection.execute(update(leases).values(fresh))
         self.clock.ahead = ZERO
 
@@ -156,7 +162,7 @@ class StoreRig:
         return await self.store.leases.poll(worker, lease=LEASE, **options)
 
     async def claim(
-        self, worker: str = "ann", *, depth: int = 1000, held: Collection[int] = ()
+        self, worker: str = "ann", *, depth: int = 1000, held: Collection[HeldRecord] = ()
     ) -> Claim:
         """Poll, and claim from all that the worker holds then."""
         tokens = tokens_of(await self.poll(worker))

@@ -88,12 +88,12 @@ async def see_that_it_can_be_settled(rig: StoreRig, record: HeldRecord) -> None:
     rig.later(MINUTE)
     claim = await rig.claim()
     assert claim.records == ()
-    await rig.store.counts()
 
 
 def attempt_of_rubbish(record: HeldRecord) -> Any:
     count = min(max(0, record.record.retry_count), 1000)
-    held = HeldRecord(record.record._replace(retry_count=count), record.token, record.fault)
+    counted = record.record._replace(retry_count=count)
+    held = HeldRecord(counted, record.token, record.fault, record.id)
     return attempt(held, delay=None, reason=record.fault or "refused")
 
 

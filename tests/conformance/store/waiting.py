@@ -101,6 +101,20 @@ class Waiting:
             ("a1", True)
         ]
 
+    async def test_what_was_postponed_for_up_to_a_minute_can_be_retried_before(
+        self, rig: StoreRig
+    ) -> None:
+        soon = {"ready": False, "partition": 9, "due_at": rig.now() + MINUTE / 2}
+        postponed = {**soon, "error_message": "no route"}
+        await rig.put(".1", **postponed)
+        await rig.put(".2", **soon)  # delayed
+        await rig.put(".3", **postponed, retry_count=1)  # refused
+        await rig.put(".4", **{**postponed, "due_at": rig.now() + 2 * MINUTE})
+        await rig.put(".5", **{**postponed, "partition": 8})
+        await rig.put(".6", **{**postponed, "error_message": "quarantined: workers died"})
+        await rig.store.claims.retry_postponed([7, 9])
+        assert await rig.open_to_claim() == [".1"]
+
     async def test_followers_leave_in_order_once_it_is_through(self, rig: StoreRig) -> None:
         await rig.put(*numbered("a", 1, 6))
         await rig.refuse("a1")
@@ -190,7 +204,7 @@ class Waiting:
         await rig.put("a1", "a2", "a3", "b1")
         [slow] = await rig.claimed("a1")
         await rig.store.settlements.settle(Settlement(slow=[slow]))
-        assert await rig.open_to_claim(held=[slow.position]) == ["b1"]
+        assert await rig.open_to_claim(held=[slow]) == ["b1"]
         rig.later(2 * LEASE)  # and its worker died
         claim = await rig.claim("bob")
         assert [(each.record.event_type, each.blocks_key) for each in claim.records] == [
@@ -202,7 +216,7 @@ class Waiting:
         await rig.put("a1", "a2", "a3")
         [slow] = await rig.claimed("a1")
         await rig.store.settlements.settle(Settlement(slow=[slow]))
-        await rig.claim(held=[slow.position])
+        await rig.claim(held=[slow])
         slow.blocks_key = True
         await rig.store.settlements.settle(Settlement(delivered=[slow]))
         assert await rig.drain() == ["a2", "a3"]
@@ -247,5 +261,48 @@ class Waiting:
                 slow=[d1],
             )
         )
-        assert await rig.open_to_claim(held=[d1.position]) == ["a2", "c2", ".2"]
+        assert await rig.open_to_claim(held=[d1]) == ["a2", "c2", ".2"]
         assert await rig.gates() == {"a": "a2", "b": "b1", "d": "d1"}
+
+    @pytest.mark.parametrize("kept", [True, False], ids=["kept", "deleted"])
+    @pytest.mark.parametrize("behind", [[], ["a3", "a4"]], ids=["last", "with followers"])
+    async def test_a_delivery_unblocks_the_key_that_its_record_blocks_by_now(
+        self, rig: StoreRig, kept: bool, behind: list[str]
+    ) -> None:
+        """It was claimed before it came to block its key."""
+        rig.store = rig.another_store(keep_delivered=kept)
+        await rig.put("a1", "a2")
+        a1, a2 = await rig.claimed("a1", "a2")
+        await rig.store.settlements.settle(Settlement(slow=[a1]))
+        a1.blocks_key = True
+        await rig.store.settlements.settle(Settlement(delivered=[a1]))
+        assert await rig.gates() == {"a": "a2"}
+        if behind:
+            await rig.put(*behind)
+            assert await rig.open_to_claim(held=[a2]) == []
+        await rig.store.settlements.settle(Settlement(delivered=[a2]))
+        assert await rig.drain() == behind
+        assert await rig.gates() == {}
+        await rig.put("a5")
+        assert await rig.drain() == ["a5"]
+
+    @pytest.mark.parametrize("gone", [True, False], ids=["gone", "delivered"])
+    @pytest.mark.parametrize("parked", [True, False], ids=["parked", "new"])
+    async def test_a_claim_that_meets_a_blocked_key_whose_record_is_done_releases_it(
+        self, rig: StoreRig, gone: bool, parked: bool
+    ) -> None:
+        await rig.put("a1", "b1")
+        await rig.deliver("a1")
+        blocker = (await rig.row("a1")).position
+        await rig.put("a2", ready=not parked)
+        await rig.put("a3")
+        await rig.sql(
+            "INSERT INTO suite_outbox_blocked_keys (aggregate_type, aggregate_id, position)"
+            " VALUES ('suite', 'a', :position)",
+            position=blocker,
+        )
+        if gone:
+            await rig.sql("DELETE FROM suite_outbox WHERE event_type = 'a1'")
+        await rig.claim()
+        assert of_key(await rig.drain(), "a") == ["a2", "a3"]
+        assert await rig.gates() == {}

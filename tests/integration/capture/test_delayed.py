@@ -104,10 +104,10 @@ def test_a_moment_in_the_past_is_due_at_once(session: Session) -> None:
 def test_a_moment_without_a_zone_is_refused_and_nothing_is_added(session: Session) -> None:
     account = Account.open("Ann")
     naive = datetime(2030, 1, 5)  # noqa: DTZ001
-    account.raise_event(Delayed(AccountClosed(account_id=account.id), until=naive))
     session.add(account)
     with pytest.raises(CaptureError, match=r"AccountClosed: .*`until`"):
-        session.commit()
+        account.raise_event(Delayed(AccountClosed(account_id=account.id), until=naive))
+    assert len(account.domain_events) == 1
 
 
 def test_a_warning_names_the_event_and_not_its_delay(session: Session) -> None:

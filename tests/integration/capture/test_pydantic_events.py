@@ -216,7 +216,13 @@ def test_an_old_payload_is_read() -> None:
 def test_a_payload_that_does_not_fit_is_told() -> None:
     registry = registry_of(SubscriptionEnded)
     with pytest.raises(PayloadError, match=r"(?s)SubscriptionEnded.*subscription_id"):
-        deserialize_event("SubscriptionEnded", {"subscription_id": "many"}, registry=registry)
+        deserialize_event(
+            "SubscriptionEnded",
+            {"subscription_id": "many"},
+            event_id=uuid4(),
+            occurred_at=datetime.now(UTC),
+            registry=registry,
+        )
 
 
 @pytest.mark.requirement("A18", "B2")

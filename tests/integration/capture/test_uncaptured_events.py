@@ -3,10 +3,13 @@
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from sqlalchemy import ForeignKey, MetaData, create_engine, select
+from sqlalchemy.event import listen
 from sqlalchemy.exc import InvalidRequestError
+from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import (
     DeclarativeBase,
     Mapped,
@@ -192,6 +195,80 @@ def test_the_end_of_a_session_is_silent(session: Session, end: str) -> None:
     session.add(line())
     getattr(session, end)()
     assert not list(session)
+
+
+@pytest.mark.parametrize("end", ["close", "reset", "invalidate"])
+def test_the_end_of_a_session_warns_of_events_raised_after_its_commit(
+    session: Session, end: str
+) -> None:
+    basket = Basket(id=1)
+    session.add(basket)
+    session.commit()
+    basket.raise_event(BasketFilled())
+    with pytest.warns(CaptureWarning, match=r"BasketFilled.*after the commit") as caught:
+        getattr(session, end)()
+    assert caught[0].filename == __file__
+    assert len(basket.domain_events) == 1
+
+
+def test_so_does_the_end_of_a_block_for_events_of_a_listener_after_the_commit(
+    session: Session,
+) -> None:
+    basket = Basket(id=1)
+    session.add(basket)
+    listen(session, "after_commit", lambda _: basket.raise_event(BasketFilled()), once=True)
+
+    def commit_in_a_block() -> None:
+        with session:
+            session.commit()
+
+    with pytest.warns(CaptureWarning, match=r"BasketFilled.*commit once more"):
+        commit_in_a_block()
+
+
+async def test_so_does_the_end_of_an_async_session(tmp_path: Path) -> None:
+    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'baskets.db'}")
+    async with engine.begin() as connection:
+        await connection.run_sync(Base.metadata.create_all)
+    sessions = async_sessionmaker(engine, expire_on_commit=False)
+    outbox.capture(sessions)
+    async with sessions() as session:
+        basket = Basket(id=1)
+        session.add(basket)
+        await session.commit()
+        basket.raise_event(BasketFilled())
+        with pytest.warns(CaptureWarning, match=r"BasketFilled.*after the commit"):
+            await session.close()
+    await engine.dispose()
+
+
+@pytest.mark.usefixtures("_silent")
+def test_the_remedy_for_that_works(session: Session) -> None:
+    basket = Basket(id=1)
+    session.add(basket)
+    session.commit()
+    basket.raise_event(BasketFilled())
+    session.commit()
+    session.close()
+    assert types(session) == ["BasketFilled"]
+    session.close()
+
+
+@pytest.mark.usefixtures("_silent")
+def test_what_is_changed_after_a_commit_and_then_given_up_is_silent(session: Session) -> None:
+    """The change is not saved either. So is what is rolled back."""
+    session.add_all([mine := line(1), basket := Basket(id=1)])
+    session.commit()
+    mine.basket_id = 2
+    mine.raise_event(LineAdded(number=1))
+    session.close()
+    session.add(basket)
+    session.add(line(2))
+    session.close()
+    session.add(basket)
+    basket.raise_event(BasketFilled())
+    session.rollback()
+    session.close()
 
 
 @pytest.mark.usefixtures("_silent")

@@ -10,10 +10,14 @@ import pytest
 from dishka import AsyncContainer, Provider, Scope, make_async_container
 from dishka.integrations.fastapi import setup_dishka
 from fastapi import FastAPI
+from sqlalchemy import MetaData
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from postroom import HealthStatus, MemoryPublisher, Outbox, OutboxRecord, OutboxRelay
 from postroom.errors import SchemaError
+from postroom.integrations import fastapi
 from postroom.integrations.fastapi import relay_lifespan
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, eventually
 
 Steps = list[str]
 
@@ -59,6 +63,20 @@ class FakeRelay:
 
     def end(self) -> None:
         self._stopping.set()
+
+
+class FailingRelay(FakeRelay):
+    """Fails so many times when it starts."""
+
+    def __init__(self, steps: Steps, *, failures: int) -> None:
+        super().__init__(steps)
+        self.failures = failures
+
+    async def run(self) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise RuntimeError("not yet")
+        await super().run()
 
 
 class Pool:
@@ -248,6 +266,55 @@ async def test_a_relay_that_fails_later_is_told_and_does_not_hinder_the_shutdown
             await asyncio.wait_for(alarm.raised.wait(), PATIENCE)
     assert ["out of luck" in line for line in critical(caplog)] == [True]
     assert steps[-2:] == ["relay ends", "container closes"]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start a relay again after 1 ms, then 2 ms."""
+    monkeypatch.setattr(fastapi, "FIRST_PAUSE", 0.001)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_relay_that_fails_is_started_again_until_it_runs(
+    steps: Steps, caplog: pytest.LogCaptureFixture
+) -> None:
+    relay = FailingRelay(steps, failures=3)
+    async with living(FastAPI(lifespan=relay_lifespan(relay))):
+        await asyncio.wait_for(relay.running.wait(), PATIENCE)
+    assert steps == ["relay runs", "stop", "relay ends"]
+    assert len(critical(caplog)) == 3
+    assert all("It is started again in" in line for line in critical(caplog))
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_relay_that_is_stopped_between_two_starts_is_not_started_again(
+    steps: Steps, alarm: Alarm
+) -> None:
+    relay = FailingRelay(steps, failures=1_000_000)
+    async with living(FastAPI(lifespan=relay_lifespan(relay))):
+        await asyncio.wait_for(alarm.raised.wait(), PATIENCE)
+    left = relay.failures
+    await asyncio.sleep(0)
+    assert relay.failures == left
+    assert steps == []
+
+
+async def test_the_health_of_a_relay_that_is_started_again_says_why_it_does_not_run(
+    engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch, alarm: Alarm
+) -> None:
+    monkeypatch.setattr(fastapi, "FIRST_PAUSE", 0.05)
+    record = type("LateRecord", (OutboxRecord,), {})
+    outbox = Outbox(MetaData(), table="late", record=record)
+    relay = OutboxRelay(outbox, engine, MemoryPublisher())
+    async with living(FastAPI(lifespan=relay_lifespan(relay))):
+        await asyncio.wait_for(alarm.raised.wait(), PATIENCE)
+        assert relay.health.status is HealthStatus.STOPPED
+        assert "no table `late`" in str(relay.health.reason)
+        async with engine.begin() as connection:
+            await connection.run_sync(outbox.create_tables)
+        await eventually(lambda: relay.health.status is HealthStatus.OK)
+    async with engine.begin() as connection:
+        await connection.run_sync(outbox.metadata.drop_all)
 
 
 async def test_a_relay_that_ends_by_itself_is_told(

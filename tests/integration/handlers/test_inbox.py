@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import Engine, MetaData, NullPool, create_engine, func, select, text, update
@@ -160,6 +160,18 @@ def test_what_is_no_message_id_is_refused(billing: Engine, message_id: Any) -> N
         pytest.raises(InboxError, match=f"a message id is {message_id!r}. It is a str or a UUID"),
     ):
         inbox.accept_sync(session, message_id, consumer="billing")
+    assert count(billing) == 0
+
+
+@pytest.mark.parametrize("consumer", [None, 7, b"billing", UUID(int=7)])
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_what_is_no_consumer_is_refused(billing: Engine, consumer: Any) -> None:
+    with (
+        Session(billing) as session,
+        session.begin(),
+        pytest.raises(InboxError, match=r"a consumer is .*a str.*consumer='billing'"),
+    ):
+        inbox.accept_sync(session, "m1", consumer=consumer)
     assert count(billing) == 0
 
 

@@ -1,4 +1,4 @@
-"""A record is published only when the handlers that are expected have run: those of bases too."""
+"""A record is published only when the handlers expected have run: of bases and patterns too."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,14 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from postroom import DomainEvent, EventRegistry, HandlersPublisher, OutboxRelay, Status
+from postroom import (
+    DomainEvent,
+    EventRegistry,
+    HandlersPublisher,
+    OutboxRelay,
+    Status,
+    UntypedEvent,
+)
 from tests.support.shop import outbox
 
 
@@ -39,3 +46,20 @@ async def test_the_handler_of_a_base_runs_for_an_event_that_only_the_writer_regi
     async with AsyncSession(engine) as session:
         statuses = list(await session.scalars(select(outbox.tables.records.c.status)))
     assert (handled, statuses) == ([shipped], [Status.PUBLISHED])
+
+
+async def test_the_handler_of_a_pattern_runs_for_a_type_that_is_known_by_nothing_else(
+    engine: AsyncEngine,
+) -> None:
+    worker, handled = EventRegistry(), list[UntypedEvent]()
+
+    @worker.handles("order.*")
+    class Note:
+        async def handle(self, event: UntypedEvent) -> None:
+            handled.append(event)
+
+    viewed = UntypedEvent(event_type="order.viewed", payload={"page": 2})
+    async with AsyncSession(engine) as session, session.begin():
+        await outbox.dispatcher(session).dispatch([viewed])
+    await OutboxRelay(outbox, engine, HandlersPublisher(registry=worker)).run_once()
+    assert handled == [viewed]

@@ -14,6 +14,7 @@ from yarl import URL
 
 from postroom import ConfigurationError, HealthStatus, OutboxRelay, UntypedEvent
 from postroom.publishers.rabbitmq import RabbitMQPublisher
+from postroom.publishers.rabbitmq.amqp import confirms
 from postroom.publishers.rabbitmq.amqp.cluster import Cluster
 from postroom.publishers.rabbitmq.amqp.errors import AddressError, ConnectError
 from tests.support.broker import Broker
@@ -155,16 +156,22 @@ async def test_certificates_that_cannot_be_read_are_no_matter_of_a_host() -> Non
 
 
 @pytest.mark.requirement("E15")
+@pytest.mark.parametrize("how", [How.RST, How.STALL])
 async def test_a_relay_delivers_by_the_next_host_when_the_one_in_use_is_lost(
-    engine: AsyncEngine, broker: Broker, rabbitmq_url: str
+    engine: AsyncEngine,
+    broker: Broker,
+    rabbitmq_url: str,
+    how: How,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(confirms, "LOOK_EVERY", 0.2)  # five without a sign of life are the end
     exchange = broker.exchange("events")
     queue = broker.queue("inbox", "#", exchange=exchange)
     port = int(URL(rabbitmq_url).port or 5672)
     async with proxy_to(port) as one, proxy_to(port) as two:
         hosts = [f"127.0.0.1:{each.port}" for each in (one, two)]
         urls = [rabbitmq_url.replace(host(rabbitmq_url).split("/")[0], each) for each in hosts]
-        publisher = RabbitMQPublisher(urls, exchange=exchange)
+        publisher = RabbitMQPublisher([f"{each}?heartbeat=0" for each in urls], exchange=exchange)
         assert all(each in str(publisher) for each in hosts)
         relay = OutboxRelay(outbox, engine, publisher)
         async with relay.running():
@@ -172,10 +179,13 @@ async def test_a_relay_delivers_by_the_next_host_when_the_one_in_use_is_lost(
             await until(engine, all_delivered)
             [used] = [each for each in hosts if each in str(publisher)]
             lost, other = (one, two) if used == hosts[0] else (two, one)
-            lost.suffer(How.RST)
+            lost.suffer(how)
+            if how is How.STALL:  # is only noticed when something is sent
+                await save(engine, UntypedEvent(event_type="noted", payload={}))
             await eventually(lambda: relay.health.status is HealthStatus.DEGRADED)
             assert used in str(relay.health.reason)
-            await save(engine, UntypedEvent(event_type="noted", payload={}))
+            if how is not How.STALL:
+                await save(engine, UntypedEvent(event_type="noted", payload={}))
             await until(engine, all_delivered)
             assert f"127.0.0.1:{other.port}" in str(publisher)
             assert used not in str(publisher)

@@ -156,7 +156,7 @@ async def test_every_statement_of_a_relay_has_a_name(database: AsyncEngine) -> N
     relay = OutboxRelay(outbox, database, publisher, observers=[notes])
     async with relay.running():
         await eventually(lambda: relay.idle and notes.of("delivered"))
-    assert {"claims.ready_and_due", "settlement.delivered", "leases.look"} <= notes.statements
+    assert {"claims.ready_and_due", "settlement.delivered_free", "leases.look"} <= notes.statements
     assert "commit" in notes.statements
     assert "other" not in notes.statements
 

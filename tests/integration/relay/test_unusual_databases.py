@@ -11,6 +11,7 @@ from sqlalchemy import MetaData, event, text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
 from postroom import Delayed, HealthStatus, Outbox, OutboxRecord, OutboxRelay, RetrySchedule
+from postroom.inspection import Inspector
 from postroom.operations import Operations
 from postroom.testing import FakeClock, RecordingPublisher
 from tests.support.gated_publisher import GatedPublisher, happened, running
@@ -81,7 +82,7 @@ async def test_a_table_may_have_any_name(
             await session.commit()
         publisher.refuse("first")
         assert (await relay.run_once()).delivered == 1
-        assert (await relay.store.counts()).held == 1
+        assert (await Inspector(odd, database).overview()).parked == 1
         clock.advance(timedelta(minutes=2))
         assert (await relay.run_once()).delivered == 2
         assert [each.event_type for each in publisher.messages] == ["other", "first", "second"]
@@ -120,7 +121,7 @@ async def test_a_relay_works_on_sqlite_whose_transactions_begin_immediately(
     relay = OutboxRelay(outbox, immediate, publisher, clock=clock)
 
     async def bad_has_failed() -> bool:
-        return (await relay.store.counts()).failed == 1
+        return (await Inspector(outbox, relay.engine).overview()).failed == 1
 
     await save(immediate, happened("bad", "k"), happened("follower", "k"), happened("one"))
     await relay.store.open()

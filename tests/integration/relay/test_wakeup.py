@@ -198,6 +198,7 @@ async def test_a_commit_releases_open_savepoints_and_calls_once(play: Play, call
 async def test_a_commit_that_fails_calls_nobody(sync_engine: Engine, calls: Calls) -> None:
     with Session(sync_engine) as session:
         account = Account.open("Ann")
+        account.clear_events()
         account.referrer_id = uuid7()  # nobody: refused by COMMIT
         session.add(account)
         save(session)

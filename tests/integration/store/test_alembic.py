@@ -132,7 +132,7 @@ def test_a_migration_goes_on_working_without_postroom(make_app: MakeApp) -> None
     lines = {line for line in written.splitlines() if "import " in line}
     assert lines == IMPORTS
     assert "sa.Column('occurred_at', sa.DateTime(timezone=True), nullable=False)" in written
-    assert "postgresql_where=sa.text('due_at IS NOT NULL')" in written
+    assert "postgresql_where=sa.text(\"due_at IS NOT NULL AND status = 'pending'\")" in written
     assert "sqlite_where=sa.text('ready')" in written
     by_version = ["postgresql_with={'fillfactor': 30}", "'heap WITH (fillfactor = 30)'"]
     assert any(storage in written for storage in by_version)

@@ -144,7 +144,7 @@ async def plans(database: Engine, store: Store) -> dict[str, dict[str, Any]]:
     ann = {"worker": "ann", "presence": 5.0}
     async with store.database.engine.connect() as connection:
         return {
-            "poll": await explain(connection, look, busy="{}", **ann),
+            "poll": await explain(connection, look, busy="{}", floors="[]", **ann),
             "window": await explain(connection, store.claims._ready_and_due, **window),
             "gates": await explain(connection, look_up, keys=as_rows(keys)),
         }

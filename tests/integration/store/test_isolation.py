@@ -33,7 +33,7 @@ from postroom import (
     Status,
 )
 from postroom.database.database import LEASE, Database, own_engine
-from postroom.database.errors import CONFLICTS
+from postroom.database.errors import STATES
 from postroom.operations import Operations
 from postroom.testing import RecordingPublisher
 from tests.support.note_handlers import Diary, MainAsyncSession, WriteNote, container_of_handlers
@@ -107,7 +107,7 @@ def no_conflict(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield
     logged = caplog.get_records("call")  # `caplog.records` has those of the teardown by now
     lines = [each.getMessage() for each in logged if each.name.startswith("postroom")]
-    conflicts = ("serialize", CONFLICTS["40001"])
+    conflicts = ("serialize", STATES["40001"])
     assert [line for line in lines if any(each in line for each in conflicts)] == []
 
 

@@ -1,7 +1,10 @@
 """SQLite's one lock: who waits for it in which order, and that a cancelled task leaves none."""
 
 import asyncio
+import sqlite3
+import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -9,9 +12,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from postroom.database.database import Database, Run
+from postroom.database.errors import is_conflict
 from postroom.store.store import Store
 from tests.support.shop import outbox
 
@@ -60,6 +65,49 @@ def test_they_do_so_in_one_event_loop_after_another(tmp_path: Path) -> None:
 
     for _ in range(2):
         assert asyncio.run(serve_and_close()) == list(range(WRITERS))
+
+
+async def test_a_lock_that_another_process_keeps_is_a_conflict_and_no_outage(
+    database: Database, sqlite_file: AsyncEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database.sql, "_wait", 0.1)
+    async with database.engine.begin() as connection:
+        await connection.exec_driver_sql("BEGIN IMMEDIATE")
+        with pytest.raises(OperationalError) as caught:
+            await database.transact(partial(write, 1))
+    assert is_conflict(caught.value)
+    assert await database.transact(partial(write, 1)) == 1
+
+
+async def write(number: int, run: Run) -> int:
+    await run(text("SELECT 1"))
+    return number
+
+
+async def test_the_lock_is_taken_between_the_transactions_of_another_process(
+    database: Database,
+) -> None:
+    """SQLite alone would look for it every 100 ms, and nearly always meet the next transaction."""
+    got: list[int] = []
+
+    def write_on() -> int:
+        """Hold the lock nearly all the time, until the other one has had it ten times."""
+        path = database.engine.url.database
+        with closing(sqlite3.connect(str(path), isolation_level=None)) as other:
+            for count in range(1000):
+                if len(got) == 10:
+                    return count
+                other.execute("BEGIN IMMEDIATE")
+                time.sleep(0.01)
+                other.execute("COMMIT")
+                time.sleep(0.001)
+        return 1000
+
+    await database.sql.prepare(database.engine)
+    writing = asyncio.create_task(asyncio.to_thread(write_on))
+    for number in range(10):
+        got.append(await database.transact(partial(write, number)))
+    assert await writing < 100
 
 
 async def test_who_only_reads_waits_for_no_writer(database: Database) -> None:

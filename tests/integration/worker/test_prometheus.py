@@ -98,7 +98,7 @@ async def test_deliveries_refusals_and_failures_are_counted_by_type(
     assert scraped.value("postroom_publish_batch_records_sum") == 4
     assert scraped.value("postroom_claim_batch_records_sum") == 4
     name = "postroom_statement_duration_seconds_count"
-    assert (scraped.value(name, statement="settlement.delivered") or 0) >= 1
+    assert (scraped.value(name, statement="settlement.delivered_free") or 0) >= 1
     assert scraped.value("postroom_in_flight_records") == 0
     assert scraped.value("postroom_relay_running") == 0
 

@@ -191,13 +191,41 @@ async def test_a_refused_event_leaves_bus_and_session_as_they_were(
     middleware: OutboxMiddleware, good_first: bool
 ) -> None:
     session = Session()
-    events = [created(1), created(2, payload={"price": float("nan")})]
+    events = [created(1), created(2, payload={"text": "x" * 2**20})]
     bus = bus_with(*(events if good_first else reversed(events)))
     before = bus.events
-    with pytest.raises(CaptureError, match=r"group_message\.created.*price"):
+    with pytest.raises(CaptureError, match=r"group_message\.created.*payload takes"):
         await middleware.flush(session, bus)
     assert bus.events == before
     assert not session.new
+
+
+@pytest.mark.requirement("C4")
+def test_an_event_that_cannot_be_saved_is_refused_when_it_is_emitted() -> None:
+    bus = bus_with(created(1))
+    with pytest.raises(CaptureError, match=r"group_message\.created.*price.*NaN"):
+        bus.emit(created(2, payload={"price": float("nan")}))
+    assert bus.event_count == 1
+
+
+@pytest.mark.requirement("C4")
+async def test_an_event_is_saved_as_it_was_emitted(middleware: OutboxMiddleware) -> None:
+    session, tags = Session(), ["a"]
+    bus = bus_with(created(payload={"tags": tags}))
+    tags.append("b")
+    bus.emit(created(payload={"tags": tags}))
+    tags.clear()
+    assert [encode_event(one) for one in bus.events] == [{"tags": ["a"]}, {"tags": ["a", "b"]}]
+    await middleware.flush(session, bus)
+    assert sorted(record.payload["tags"] for record in added(session)) == [["a"], ["a", "b"]]
+
+
+@pytest.mark.requirement("C4")
+async def test_the_context_is_saved_as_it_was_at_the_flush(middleware: OutboxMiddleware) -> None:
+    session, roles = Session(), ["admin"]
+    await middleware.flush(session, bus_with(created()), user={"roles": roles})
+    roles.clear()
+    assert [record.payload["user"] for record in added(session)] == [{"roles": ["admin"]}]
 
 
 @pytest.mark.requirement("C4")

@@ -28,6 +28,7 @@ from postroom import (
 from tests.unit.events.builders import untyped
 
 Save = Callable[[Session | AsyncSession, Iterable[Event]], None]
+ID = UUID("550e8400-e29b-41d4-a716-446655440000")
 MOMENT = datetime(2026, 1, 5, tzinfo=UTC)
 
 
@@ -149,6 +150,14 @@ def test_headers_go_with_every_record() -> None:
     assert retries == [10, 3, None]
 
 
+def test_headers_are_saved_as_they_were_at_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    baggage = ["a"]
+    monkeypatch.setitem(headers, "baggage", baggage)
+    [record] = captured(untyped(), into=tight)
+    baggage.append("b")
+    assert record.headers == {"baggage": ["a"]}
+
+
 async def later() -> dict[str, Any]:
     return {}
 
@@ -174,8 +183,10 @@ class Impostor(DomainEvent, name="MeterRead"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Impossible(DomainEvent):
+class Impossible:  # a DomainEvent is refused where it is defined
     what: complex = 1j
+    event_id: UUID = ID
+    occurred_at: datetime = MOMENT
 
 
 UNFIT: list[Event] = [
@@ -255,6 +266,43 @@ def test_headers_that_do_not_fit_are_refused(
     with pytest.raises(CaptureError, match=error):
         tight.dispatcher(session).dispatch_sync([untyped()])
     assert not session.new
+
+
+@pytest.mark.parametrize(
+    ("added", "error"),
+    [
+        ({"trace": "x" * 60}, r"headers take .* bytes.* 60"),
+        ({"trace": math.nan}, r"field `trace` is NaN.*Pass None"),
+        ({"trace": "\0"}, r"field `trace` .*NUL.*Remove it"),
+        ({"trace": MOMENT}, r"field `trace` is .*datetime.*Pass a str"),
+        ({7: "x"}, r"7"),
+        (None, r"are a NoneType.*a dict"),
+    ],
+)
+def test_headers_that_a_callback_spoils_are_refused_and_the_callback_is_named(
+    added: Any, error: str
+) -> None:
+    def add_trace(record: OutboxRecord) -> None:
+        record.headers = added
+
+    own = Outbox(MetaData(), max_header_bytes=60)
+    own.on_capture(add_trace)
+    session = Session()
+    with pytest.raises(CaptureError, match=rf"thing\.happened.*add_trace.*{error}"):
+        own.dispatcher(session).dispatch_sync([untyped(), untyped()])
+    assert not session.new
+
+
+def test_headers_that_a_callback_adds_as_the_error_advises_are_saved() -> None:
+    def add_trace(record: OutboxRecord) -> None:
+        record.headers["trace"] = str(MOMENT)
+
+    own = Outbox(MetaData())
+    own.on_capture(add_trace)
+    session = Session()
+    own.dispatcher(session).dispatch_sync([untyped()])
+    [record] = session.new
+    assert record.headers == {"trace": str(MOMENT)}
 
 
 @pytest.mark.parametrize("one", [MeterRead(), untyped(), None, 5, MeterRead])

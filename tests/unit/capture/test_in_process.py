@@ -186,10 +186,11 @@ async def test_an_event_without_a_handler_is_ignored_in_silence(
     assert caplog.records == []
 
 
+@pytest.mark.parametrize("name", ["UserCreated", "*"])
 async def test_handlers_of_a_name_get_an_untyped_event_as_they_do_from_a_relay(
-    container: AsyncContainer, registry: EventRegistry, log: Log
+    container: AsyncContainer, registry: EventRegistry, log: Log, name: str
 ) -> None:
-    registry.handles("UserCreated")(Audit)
+    registry.handles(name)(Audit)
     event = UserCreated(name="ann")
     untyped = UntypedEvent(event_type="UserCreated", payload={"name": "bob"})
     await dispatcher(container, registry).dispatch([event, untyped])

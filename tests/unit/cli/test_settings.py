@@ -18,7 +18,7 @@ from postroom.cli.options import WorkerSettings, named_in_code
 from postroom.cli.reporting import Invocation
 from postroom.cli.wiring import OF_THE_PROCESS, refuse_unused, schedule_of
 from postroom.record import MAX_RETRIES
-from postroom.relay.service import POLL_INTERVAL
+from postroom.relay.relay import SERVICE_POLL_INTERVAL
 from postroom.tables.tables import TABLE
 from postroom.wakeup.notifier import CHANNEL
 from tests.support.in_process import own_logging
@@ -38,7 +38,6 @@ EXAMPLES: Mapping[str, tuple[Any, str, Any]] = {
     "grace": (0, "26", 27),
     "retry": ("backoff", "1,5", [0.5, 2]),
     "max_retries": (21, "22", 23),
-    "max_crashes": (4, "5", 6),
     "on_failed": ("continue", "continue", "continue"),
     "cleanup_days": (0.5, "forever", 2.5),
     "channel": ("flag", "environment", "file"),
@@ -134,11 +133,10 @@ def test_there_is_an_example_of_each_setting() -> None:
 
 def test_the_defaults_are_those_of_the_library() -> None:
     settings, relay = gather(), OutboxRelay.__init__.__kwdefaults__ or {}
-    assert settings.poll_interval == POLL_INTERVAL.total_seconds()
+    assert settings.poll_interval == SERVICE_POLL_INTERVAL.total_seconds()
     assert settings.batch_size == relay["batch_size"]
     assert settings.lease == relay["lease"].total_seconds()
     assert settings.grace == relay["grace"].total_seconds()
-    assert settings.max_crashes == relay["max_crashes"]
     assert settings.on_failed == relay["on_failed"]
     assert timedelta(days=settings.cleanup_days or 0) == relay["retention"]
     assert (settings.max_retries, settings.table, settings.channel) == (MAX_RETRIES, TABLE, CHANNEL)
@@ -209,7 +207,6 @@ BAD = {
     "poll_interval": ["0", "-1", "soon", "nan", "inf"],
     "batch_size": ["0", "1.5", "many", "1e12"],
     "max_retries": ["0", "-3"],
-    "max_crashes": ["0"],
     "lease": ["0"],
     "grace": ["-1"],
     "retry": ["often", "1,,2", "-1", ","],

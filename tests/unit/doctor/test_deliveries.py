@@ -134,11 +134,17 @@ def test_a_pause_is_a_problem_after_an_hour(
 def test_leases_that_were_left_behind_and_records_that_kill() -> None:
     ends = [NOW - timedelta(seconds=each) for each in (59, 60, 600)]
     dead = tuple(DeadLease(partition=1, worker="ann", ended_at=each) for each in ends)
-    note, problem = judge_leases(
-        LeaseFacts(now=NOW, dead=dead, suspects=(Suspect(position=7, crashes=2),))
+    due = Suspect(position=8, crashes=4, next_try=NOW + timedelta(seconds=20))
+    left, suspected, quarantined = judge_leases(
+        LeaseFacts(now=NOW, dead=dead, suspects=(Suspect(position=7, crashes=2), due))
     )
-    assert note.text.startswith("worker ann left 2 leases behind 10 min ago")
-    assert problem.text.startswith("a worker died 2 times while it delivered the record at")
-    assert problem.remedy == ("postroom show 7",)
+    assert left.text.startswith("worker ann left 2 leases behind 10 min ago")
+    assert suspected.text == "2 workers died while the record at position 7 was delivered"
+    assert (suspected.level, quarantined.level) == (NOTE, PROBLEM)
+    assert quarantined.text == (
+        "the record at position 8 is quarantined, because workers die while they deliver it; it is"
+        " tried again, alone, in 20 s"
+    )
+    assert quarantined.remedy[0] == "postroom show 8"
     [fine] = judge_leases(LeaseFacts(now=NOW, dead=dead[:1], suspects=()))
     assert fine.level == OK

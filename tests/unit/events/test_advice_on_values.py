@@ -101,9 +101,9 @@ def keeps(self: Any, number: int) -> int:
 
 
 WITH_CLASS = ", or use an event class with a field of type"
-REPAIR = "Repair it: text.encode(errors='replace').decode()."
+REPAIR = "Join the halves: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
 HALF = "a\ud800"
-WHOLE = HALF.encode(errors="replace").decode()
+WHOLE = HALF.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 KEEP = "and have pydantic write and read it unchanged."
 NO_CYCLE = "Refer to other objects by their id."
 NO_DEPTH = "Refer to other objects by their id, or store the inner levels as JSON text."

@@ -1,8 +1,12 @@
 """Aggregates: they raise, list, collect and clear events, however they are mapped."""
 
 import copy
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, inspect
@@ -16,7 +20,15 @@ from sqlalchemy.orm import (
     registry,
 )
 
-from postroom import AggregateRoot, CaptureError, DomainEvent, EventDefinitionError
+from postroom import (
+    AggregateRoot,
+    CaptureError,
+    Delayed,
+    DomainEvent,
+    EventDefinitionError,
+    UntypedEvent,
+)
+from postroom.identity import uuid7
 
 pytestmark = pytest.mark.requirement("D2")
 
@@ -131,7 +143,7 @@ def test_an_aggregate_loaded_from_the_database_raises_events(kind: Any) -> None:
         session.expire(loaded)
         session.refresh(loaded)
         assert loaded.domain_events == (FIRST,)
-        session.commit()
+        session.flush()
         assert loaded.collect_events() == [FIRST]  # no interceptor: nobody took them
     engine.dispose()
 
@@ -155,6 +167,81 @@ def test_an_event_is_raised_once() -> None:
     assert aggregate.collect_events() == [FIRST]
     aggregate.raise_event(FIRST)
     assert aggregate.domain_events == (FIRST,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tagged(DomainEvent):
+    tags: list[str]
+    anything: Any = None
+
+
+@dataclass(kw_only=True)
+class Changeable:
+    """An event of a class that is not frozen."""
+
+    tags: list[str]
+    event_id: UUID = field(default_factory=uuid7)
+    occurred_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+def untyped(tags: list[str]) -> UntypedEvent:
+    return UntypedEvent(event_type="tagged", payload={"nested": {"tags": tags}})
+
+
+def delayed(tags: list[str]) -> Delayed:
+    return Delayed(untyped(tags), until=datetime(2030, 1, 5, tzinfo=UTC))
+
+
+KINDS: list[Callable[[list[str]], Any]] = [
+    lambda tags: Tagged(tags=tags, anything={"tags": tags}),
+    lambda tags: Changeable(tags=tags),
+    untyped,
+    delayed,
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_event_stays_as_it_was_raised(kind: Callable[[list[str]], Any]) -> None:
+    """It may hold a list of the aggregate itself, which changes afterwards."""
+    aggregate: Any = made(Unmapped)
+    raised = [kind(aggregate.tags)]
+    expected = [copy.deepcopy(raised[0])]
+    aggregate.raise_event(raised[0])
+    assert aggregate.domain_events == (raised[0],)
+    aggregate.tags.append("new")
+    raised.append(kind(aggregate.tags))
+    expected.append(copy.deepcopy(raised[1]))
+    aggregate.raise_event(raised[1])
+    aggregate.tags.clear()
+    twin = copy.deepcopy(aggregate)
+    assert list(aggregate.domain_events) == expected
+    assert aggregate.collect_events() == expected
+    assert twin.collect_events() == expected
+
+
+def test_an_event_that_has_not_changed_is_itself() -> None:
+    aggregate, event = made(Unmapped), Tagged(tags=["a"])
+    aggregate.raise_event(event)
+    assert aggregate.domain_events[0] is event
+    assert aggregate.collect_events()[0] is event
+
+
+def test_what_changes_into_something_unfit_stays_as_it_was_raised() -> None:
+    aggregate, tags = made(Unmapped), list[Any]("a")
+    aggregate.raise_event(Tagged(tags=tags))
+    tags[0] = 5
+    assert aggregate.domain_events[0].tags == ["a"]
+
+
+UNFIT: list[Any] = [Tagged(tags=["a\0b"]), untyped([math.nan])]  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("unfit", UNFIT)
+def test_an_event_that_cannot_be_saved_is_refused_when_it_is_raised(unfit: Any) -> None:
+    aggregate = made(Unmapped)
+    with pytest.raises(CaptureError, match=r"cannot capture \w+: field `[\w.]*tags\[0\]`"):
+        aggregate.raise_event(unfit)
+    assert aggregate.domain_events == ()
 
 
 NO_EVENTS: list[Any] = [5, None, "DoorOpened", {"event_type": "x"}, FamilyMemberInvitedEvent]

@@ -94,6 +94,19 @@ def test_an_event_may_have_no_aggregate() -> None:
     assert (described.aggregate_type, described.aggregate_id) == (None, None)
 
 
+@pytest.mark.parametrize("name", ["aggregate_type", "aggregate_id", "number"])
+def test_an_attribute_error_of_a_property_is_raised(name: str) -> None:
+    """It is a mistake in the property's code. Without the error, the record would have no key."""
+
+    def mistaken(event: Any) -> Any:
+        return event.ordre_id
+
+    keywords = {"key": "number"} if name == "number" else {}
+    shipped: Any = type("Shipped", (DomainEvent,), {name: property(mistaken)}, **keywords)
+    with pytest.raises(AttributeError, match="ordre_id"):
+        describe(shipped())
+
+
 def test_a_keyword_goes_before_an_attribute() -> None:
     class Both(DomainEvent, aggregate="keyword", version=2):
         aggregate_type: ClassVar[str] = "attribute"

@@ -1,8 +1,10 @@
 """The registry: handlers in order, classes by name."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -13,6 +15,7 @@ from postroom import (
     EventHandler,
     EventRegistry,
     UnknownEventTypeError,
+    UntypedEvent,
     deserialize_event,
     get_handlers_for,
     handles,
@@ -20,6 +23,7 @@ from postroom import (
 )
 from postroom.events.event import Event
 from postroom.events.registry import HandlerEntry, default_registry
+from postroom.identity import uuid7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +47,10 @@ class Ring:
 
 class Greet:
     async def handle(self, event: DoorOpened) -> None: ...
+
+
+class Log:
+    async def handle(self, event: UntypedEvent) -> None: ...
 
 
 @pytest.fixture
@@ -206,8 +214,10 @@ def test_a_class_that_is_imported_anew_takes_the_old_one_s_place(registry: Event
 
 def test_a_field_that_cannot_be_kept_is_refused_at_handles(registry: EventRegistry) -> None:
     @dataclass(frozen=True, kw_only=True)
-    class Impossible(DomainEvent):
+    class Impossible:  # a DomainEvent is refused where it is defined
         door: complex
+        event_id: UUID = field(default_factory=uuid7)
+        occurred_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     with pytest.raises(EventDefinitionError, match=r"Impossible cannot be an event.*`door`"):
         registry.handles(Impossible)
@@ -221,3 +231,29 @@ def test_a_class_that_is_no_event_is_refused_at_handles(
 ) -> None:
     with pytest.raises(EventDefinitionError, match=no_event.__name__):
         registry.handles(no_event)
+
+
+def test_a_handler_of_a_pattern_handles_the_types_that_match(registry: EventRegistry) -> None:
+    """A pattern is one of routes: `*` is one word, `#` any number of them."""
+    registry.handles("door.*")(Ring)
+    registry.handles("door.opened")(Greet)
+    registry.handles("door.*")(Greet)
+    registry.handles("#")(Log)
+    assert registry.get_handlers_for("door.opened") == [Greet, Ring, Log]
+    assert registry.get_handlers_for("door.closed") == [Ring, Greet, Log]
+    assert registry.get_handlers_for("door.bell.rung") == [Log]
+    assert registry.handler_classes() == [Ring, Greet, Log]
+    assert registry.event_types() == ["door.opened"]
+
+
+@pytest.mark.parametrize("pattern", ["door*", "door.op*", "Door#", "*.op*", ""])
+def test_a_pattern_that_matches_no_event_type_is_refused(
+    registry: EventRegistry, pattern: str
+) -> None:
+    with pytest.raises(EventDefinitionError, match=r"@handles got '.*'\. .*one whole word"):
+        registry.handles(pattern)
+
+
+def test_an_upcaster_is_of_one_event_type(registry: EventRegistry) -> None:
+    with pytest.raises(EventDefinitionError, match=r"@upcasts got 'door\.\*'\. Give it the event"):
+        registry.upcasts("door.*", version=1)

@@ -218,6 +218,23 @@ def test_a_value_that_does_not_fit_is_named(field: str, stored: Any) -> None:
         read(CREATED, old)
 
 
+def test_an_event_id_that_the_payload_lacks_has_to_be_given() -> None:
+    """As after a change of `case`: each call would make a new id, and a new time."""
+    old = {"event_id": str(EVENT_ID), "occurred_at": "2026-01-05T00:00:00Z"}
+
+    class Moved(DomainEvent, case="camel"):
+        pass
+
+    registry = registry_of(Moved)
+    advice = r"Pass event_id=… and occurred_at=…"
+    with pytest.raises(PayloadError, match=rf"of Moved has no `eventId`.*{advice}"):
+        deserialize_event("Moved", old, registry=registry)
+    with pytest.raises(PayloadError, match=rf"of Moved has no `occurredAt`.*{advice}"):
+        deserialize_event("Moved", old, event_id=EVENT_ID, registry=registry)
+    given: dict[str, Any] = {"event_id": EVENT_ID, "occurred_at": MOMENT, "registry": registry}
+    assert deserialize_event("Moved", old, **given) == Moved(event_id=EVENT_ID, occurred_at=MOMENT)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

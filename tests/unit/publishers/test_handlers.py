@@ -20,7 +20,7 @@ from postroom import (
     UntypedEvent,
 )
 from postroom.errors import MAX_TEXT, ConnectionLostError, OutageError, UndeliverableError
-from postroom.publishers.base import DELIVERED, Outcome, Refused
+from postroom.publishers.base import DELIVERED, Outcome, Postponed, Refused
 from postroom.publishers.handlers.publisher import HandlersPublisher
 from postroom.publishers.handlers.scopes import Scope
 from postroom.record import ClaimedRecord
@@ -83,11 +83,16 @@ def add(registry: EventRegistry, handler: Any, event: type | str = OrderPlaced) 
     return Handler
 
 
+def publisher_of(registry: EventRegistry, **options: Any) -> HandlersPublisher:
+    publisher = HandlersPublisher(registry=registry, **options)
+    publisher.use(outbox, NOWHERE)
+    return publisher
+
+
 async def deliver(
     registry: EventRegistry, record: ClaimedRecord | Event, **options: Any
 ) -> Outcome:
-    publisher = HandlersPublisher(registry=registry, **options)
-    publisher.use(outbox, NOWHERE)
+    publisher = publisher_of(registry, **options)
     one = record if isinstance(record, ClaimedRecord) else claimed(record)
     [outcome] = await publisher.publish([one])
     await publisher.close()
@@ -151,10 +156,73 @@ async def test_a_payload_is_read_at_the_version_of_its_record(registry: EventReg
     assert handler.got[0].to == "Bath"
 
 
-async def test_a_type_that_nobody_knows_is_refused_for_good(registry: EventRegistry) -> None:
-    stranger = UntypedEvent(event_type="stranger", payload={})
-    outcome = refusal(await deliver(registry, stranger))
-    assert "no event class is registered as 'stranger'" in outcome.reason
+def strangers(registry: EventRegistry) -> dict[str, Event | ClaimedRecord]:
+    """Give what the handlers of a registry do not know, by its type and version."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Moved(DomainEvent, version=2):
+        to: str
+
+    add(registry, Recording(), Moved)
+    event = Moved(to="Rome")
+    return {
+        "stranger v1": UntypedEvent(event_type="stranger", payload={}),
+        "Moved v3": claimed(event, event_version=3),
+        "Moved v1": claimed(event, event_version=1),  # nothing upcasts it here
+    }
+
+
+@pytest.mark.requirement("E12")
+@pytest.mark.parametrize("name", ["stranger v1", "Moved v3", "Moved v1"])
+async def test_an_event_that_only_other_code_knows_waits_for_a_worker_that_does(
+    registry: EventRegistry, name: str
+) -> None:
+    record = strangers(registry)[name]
+    publisher = publisher_of(registry)
+    record = record if isinstance(record, ClaimedRecord) else claimed(record)
+    [outcome] = await publisher.publish([record])
+    assert isinstance(outcome, Postponed)
+    assert f"no worker knows {name}: deploy the code that wrote it" in outcome.reason
+    [route] = publisher.waiting_routes()
+    assert (route.route, route.records) == (f"handlers of {name}", 1)
+    assert route.reason == outcome.reason
+
+
+async def test_an_event_that_nobody_knows_can_count_as_refused(registry: EventRegistry) -> None:
+    publisher = publisher_of(registry, unknown="refuse")
+    [outcome] = await publisher.publish([claimed(UntypedEvent(event_type="new", payload={}))])
+    assert "no worker knows new v1" in refusal(outcome).reason
+    assert not refusal(outcome).permanent
+    assert publisher.waiting_routes() == ()
+    with pytest.raises(ConfigurationError, match="unknown is 'fail'"):
+        HandlersPublisher(unknown="fail")  # type: ignore[arg-type]
+
+
+async def test_an_event_that_has_become_known_is_delivered_and_no_longer_waits(
+    registry: EventRegistry,
+) -> None:
+    publisher, handler = publisher_of(registry), Recording()
+    record = claimed(UntypedEvent(event_type="new", payload={}))
+    await publisher.publish([record])
+    add(registry, handler, "new")
+    assert await publisher.publish([record]) == [DELIVERED]
+    assert publisher.waiting_routes() == ()
+
+
+async def test_what_no_handler_reads_may_be_of_any_version(registry: EventRegistry) -> None:
+    registry.register(OrderPlaced)
+    assert await deliver(registry, claimed(order(), event_version=7)) == DELIVERED
+    add(registry, Recording(), "noted")
+    noted = claimed(UntypedEvent(event_type="noted", payload={}), event_version=7)
+    assert await deliver(registry, noted) == DELIVERED
+
+
+@pytest.mark.parametrize("version", [0, -1])
+async def test_a_version_that_is_none_is_refused_for_good(
+    registry: EventRegistry, version: int
+) -> None:
+    add(registry, Recording(), OrderPlaced)
+    outcome = refusal(await deliver(registry, claimed(order(), event_version=version)))
     assert outcome.permanent
 
 

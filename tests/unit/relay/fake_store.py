@@ -17,14 +17,15 @@ from postroom.store.base import (
     Pauses,
     Poll,
     Settlement,
-    Unattended,
     Verdict,
 )
-from postroom.store.key_order import divide, divide_paused
+from postroom.store.key_order import divide
+from postroom.store.lease_decision import Look, judge
 from tests.unit.relay.hand_clock import START, HandClock, let_tasks_run
 from tests.unit.relay.records import record
 
 MOST_CALLS = 20_000
+MICROSECOND = 1e-6  # as exact as a database tells the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,14 @@ class FakeStore:
 
     def __init__(self, clock: HandClock) -> None:
         self.leases = self.claims = self.settlements = self
+        self.database: Any = None  # nobody can look for locks
         self.locked_rows: set[int] = set()
         """The positions of records that another transaction has locked."""
         self.calls: list[Call] = []
         self.rows: dict[int, ClaimedRecord] = {}
         """The records that are neither delivered nor failed, by position."""
         self.failed: list[int] = []
+        self.quarantined: list[int] = []
         self.blocked: dict[Key, int] = {}
         self.faults: dict[int, str] = {}
         self.held_leases: dict[int, Lease] = {}
@@ -58,13 +61,18 @@ class FakeStore:
         self.others_wait: set[int] = set()
         """The partitions in which other keys wait behind those that fill it."""
         self.share = PARTITIONS
-        self.unattended: tuple[Unattended, ...] = ()
         self.pauses = Pauses()
         self.draining = False
         """Whether an operator drains the worker."""
+        self.active: str | None = None
+        """The worker that delivers while this one stands by."""
         self.reports: list[tuple[float, Mapping[str, Any]]] = []
         """What the worker reported, and after how many seconds."""
         self.writes_attempts = True
+        self.server = 1
+        """What tells the database from another one."""
+        self.open_writers: set[str] = set()
+        """The transactions that may commit lower positions than others have."""
         self.away = False
         """Whether the database is unavailable."""
         self.takes: dict[str, float] = {}
@@ -75,6 +83,7 @@ class FakeStore:
         self._due: dict[int, float] = {}
         self._errors: dict[str, list[Callable[[], Exception]]] = {}
         self._hangs: dict[str, asyncio.Event] = {}
+        self._sent: set[int] = set()  # the partitions of which a suspect is in flight
 
     # -- for tests
 
@@ -108,12 +117,42 @@ class FakeStore:
 
     def end_leases(self) -> None:
         """Have the worker's leases end by themselves: it has died."""
-        for partition in self.leased:
-            lease = self.lease_of(partition)
-            self.held_leases[partition] = replace(
-                lease, token=lease.token + 1, crash_count=lease.crash_count + 1
+        rows = [self._look(partition) for partition in range(PARTITIONS)]
+        losses, innocent = judge(rows, [rows[partition] for partition in self.leased])
+        for loss in losses:
+            lease = self.lease_of(loss.at)
+            self.held_leases[loss.at] = replace(
+                lease,
+                token=lease.token + 1,
+                crash_count=loss.crashes,
+                suspect=lease.suspect if loss.blamed else None,
+                suspect_crashes=loss.blamed,
             )
-        self.leased = set()
+        self._acquit(innocent)
+        self.leased, self._sent = set(), set()
+
+    def _look(self, partition: int) -> Look:
+        lease, worker = self.lease_of(partition), "dead" if partition in self.leased else None
+        return Look(
+            partition,
+            worker,
+            *(None, True, None, True, False, 0, False, False),
+            crash_count=lease.crash_count,
+            suspect_crashes=lease.suspect_crashes,
+            suspect_sent=partition in self._sent,
+        )
+
+    def _acquit(self, partitions: Collection[int], proven: int = 99) -> None:
+        for each in partitions:
+            lease = self.lease_of(each)
+            guilty = lease.suspect_crashes >= proven
+            self.held_leases[each] = replace(
+                lease,
+                crash_count=0,
+                suspect=lease.suspect if guilty else None,
+                suspect_crashes=proven if guilty else 0,
+            )
+            self._sent.discard(each)
 
     # -- leases
 
@@ -124,6 +163,7 @@ class FakeStore:
         lease: timedelta,
         busy: Collection[int] = (),
         surplus: Collection[int] = (),
+        floors: Mapping[int, int] | None = None,
         take: bool = True,
         all_if_alone: bool = False,
     ) -> Poll:
@@ -133,15 +173,17 @@ class FakeStore:
         wanted = waiting - self.others - set(surplus) if takes else set()
         self.leased = wanted | set(busy)
         self.after_look()
-        due = [at - self.clock.now for at in self._due.values() if at > self.clock.now]
+        soon = self.clock.now + MICROSECOND
+        due = [at - self.clock.now for at in self._due.values() if at > soon]
         return Poll(
             leases=tuple(self.lease_of(each) for each in sorted(self.leased)),
             waiting=len(waiting),
             share=self.share,
             next_due=timedelta(seconds=min(due)) if due else None,
-            unattended=self.unattended,
             pauses=self.pauses,
             draining=self.draining,
+            active=self.active,
+            server=self.server,
         )
 
     def lease_of(self, partition: int) -> Lease:
@@ -155,23 +197,26 @@ class FakeStore:
         self.reports.append((self.clock.now - START, report))
 
     async def suspect(self, worker: str, suspects: Mapping[HeldRecord, int]) -> list[HeldRecord]:
-        begun = {each.position: count for each, count in suspects.items()}
-        await self._call("suspect", begun=begun)
+        deaths = {each.position: count for each, count in suspects.items()}
+        await self._call("suspect", deaths=deaths)
         for each, count in suspects.items():
             lease = self.lease_of(each.partition)
             self.held_leases[each.partition] = replace(
-                lease, suspect=each.position, suspect_crashes=count
+                lease, suspect=each.record.id, suspect_crashes=count
             )
+            self._sent.add(each.partition)
         return [each for each in suspects if each.token == self.lease_of(each.partition).token]
 
-    async def clear_crashes(self, worker: str, partitions: Collection[int]) -> None:
-        await self._call("clear_crashes", partitions=set(partitions))
-        for each in partitions:
-            self.held_leases[each] = Lease(partition=each, token=self.lease_of(each).token)
+    async def acquit(self, partitions: Collection[int], *, proven: int = 99) -> None:
+        await self._call("acquit", partitions=set(partitions))
+        self._acquit(partitions, proven)
 
-    async def release(self, worker: str, *, stays: bool = False) -> None:
-        await self._call("release", stays=stays)
-        self.leased = set()
+    async def quarantines(self, record: HeldRecord) -> int:
+        return self.quarantined.count(record.position)
+
+    async def release(self, worker: str, *, stays: bool = False, acquits: bool = False) -> None:
+        await self._call("release", stays=stays, acquits=acquits)
+        self.leased, self._sent = set(), set()
 
     # -- claims
 
@@ -180,40 +225,55 @@ class FakeStore:
         tokens: Mapping[int, int],
         *,
         depth: int,
-        held: Collection[int] = (),
+        held: Collection[HeldRecord] = (),
         floors: Mapping[int, int] | None = None,
     ) -> Claim:
         above = dict(floors or {})
-        values = {"tokens": dict(tokens), "depth": depth, "held": set(held), "floors": above}
+        known = {each.position for each in held}
+        values = {"tokens": dict(tokens), "depth": depth, "held": known, "floors": above}
         await self._call("claim", **values)
         found: list[ClaimedRecord] = []
         for partition in tokens:
             rows = [row for _, row in sorted(self.rows.items()) if row.partition == partition]
-            free = [row for row in rows if row.position not in held and self._is_ready(row)]
+            free = [row for row in rows if row.position not in known and self._is_ready(row)]
             found += [row for row in free if row.position > above.get(partition, 0)][:depth]
         counts = {p: sum(row.partition == p for row in found) for p in tokens}
         records = [
             HeldRecord(row, tokens[row.partition], self.faults.get(row.position)) for row in found
         ]
-        passing, _ = divide(records, set(), self.blocked)
-        passing, _, _ = divide_paused(passing, self.pauses)
+        passing, _, _ = divide(records, set(), self.blocked, self.pauses)
         return Claim(
             records=tuple(sorted(passing, key=lambda each: each.position)),
             more=frozenset(p for p, count in counts.items() if count >= depth),
             reached={row.partition: row.position for row in found},
+            server=self.server,
         )
 
+    def is_another(self, server: int, before: int) -> bool:
+        return server != before
+
+    async def writers(self) -> frozenset[str]:
+        return frozenset(self.open_writers)
+
+    async def retry_postponed(self, partitions: Collection[int]) -> None:
+        await self._call("retry_postponed", partitions=set(partitions))
+        for position, row in self.rows.items():
+            postponed = not row.retry_count and position not in self.quarantined
+            if row.partition in partitions and postponed:
+                self._due.pop(position, None)
+
     async def waiting_behind(
-        self, partitions: Collection[int], keys: Collection[Key], held: Collection[int]
+        self, partitions: Collection[int], keys: Collection[Key], held: Collection[HeldRecord]
     ) -> set[int]:
         await self._call("waiting_behind", partitions=set(partitions), keys=set(keys))
         return self.others_wait & set(partitions)
 
     # -- settlements
 
-    async def locked(self, positions: Collection[int]) -> set[int]:
-        await self._call("locked", positions=set(positions))
-        return set(positions) & self.rows.keys() & self.locked_rows
+    async def locked(self, records: Collection[HeldRecord]) -> set[HeldRecord]:
+        await self._call("locked", positions={each.position for each in records})
+        locked = self.rows.keys() & self.locked_rows
+        return {each for each in records if each.position in locked}
 
     async def settle(self, settlement: Settlement) -> list[Attempt]:
         await self._call(
@@ -221,13 +281,11 @@ class FakeStore:
             delivered=[each.position for each in settlement.delivered],
             attempts={each.record.position: each.verdict for each in settlement.attempts},
             slow=[each.position for each in settlement.slow],
-            blocks_key=[each.position for each in settlement.delivered if each.blocks_key],
-            late=[each.position for each in settlement.late],
+            blocking=[each.position for each in settlement.delivered if each.blocks_key],
         )
         for each in settlement.delivered:
             self.rows.pop(each.position, None)
-            if each.blocks_key:  # else it does not look whether the key is blocked
-                self._release_key(each)
+            self._release_key(each)
         written = settlement.attempts if self.writes_attempts else []
         for attempt in written:
             self._write(attempt)
@@ -242,6 +300,7 @@ class FakeStore:
             del self.rows[held.position]
             self.failed.append(held.position)
         else:
+            self.quarantined += [held.position] * (attempt.verdict is Verdict.QUARANTINED)
             row = self.rows[held.position]
             self.rows[held.position] = row._replace(retry_count=attempt.retry_count)
             self._due[held.position] = self.clock.now + attempt.delay.total_seconds()
@@ -252,12 +311,14 @@ class FakeStore:
 
     def _release_key(self, held: HeldRecord) -> None:
         if held.key is not None and self.blocked.get(held.key) == held.position:
+            held.blocks_key = True
             del self.blocked[held.key]
 
     def _is_ready(self, row: ClaimedRecord) -> bool:
         blocker = None if row.key is None else self.blocked.get(row.key)
         free = blocker is None or row.position <= blocker
-        return free and self._due.get(row.position, 0.0) <= self.clock.now
+        due = self._due.get(row.position, 0.0) - MICROSECOND
+        return free and due <= self.clock.now
 
     async def _call(self, name: str, **values: Any) -> None:
         """Note a call; take as long as the test says, and fail if it says so."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 from postroom import UntypedEvent
 from postroom.store.base import Claim, HeldRecord
@@ -13,7 +14,7 @@ def record(
 ) -> HeldRecord:
     """Return a held record of a key, or of none, in partition 1 unless the row says otherwise."""
     event = UntypedEvent(event_type="parcel.sent", payload={}, aggregate_id=key)
-    values = {"partition": 1, **row}
+    values = {"partition": 1, "id": UUID(int=position), **row}
     return HeldRecord(claimed(event, position=position, **values), token=token, fault=fault)
 
 

@@ -16,7 +16,6 @@ GOOD: dict[str, Any] = {
     "lease": 30 * SECOND,
     "grace": 30 * SECOND,
     "retention": timedelta(days=7),
-    "max_crashes": 3,
 }
 
 

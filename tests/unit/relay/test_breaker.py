@@ -195,3 +195,20 @@ def test_there_is_no_pause_to_end_unless_it_is_open(watched: Watched, state: str
     watched.breaker.retry_now()
     assert (watched.breaker.state, watched.changes) == (state, before)
     assert not watched.breaker.due()
+
+
+def test_an_outage_that_two_have_met_ends_when_both_have_succeeded(
+    watched: Watched, log: pytest.LogCaptureFixture
+) -> None:
+    breaker = watched.breaker
+    breaker.trip("disk full", "loop")
+    breaker.trip("disk full", "heartbeat")
+    breaker.reset("heartbeat")
+    assert (breaker.state, breaker.due()) == ("open", True)  # worth a try
+    assert not breaker.recovered.is_set()
+    breaker.reset("heartbeat")
+    states = [breaker.state]
+    breaker.reset("loop")
+    assert [*states, breaker.state] == ["open", "closed"]
+    assert breaker.recovered.is_set()
+    assert log.text.count("available again") == 1

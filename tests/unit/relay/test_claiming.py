@@ -41,9 +41,11 @@ class Planner:
         ended: float = 100.0,
     ) -> bool:
         """Note a claim; return whether there is nothing to deliver."""
-        self.plan.begin({1} if partitions is None else partitions, full=full)
+        claimed = {1} if partitions is None else partitions
+        self.plan.begin(claimed)
         self.plan.claimed(
             claim(*records, more=more or (), reached=reached),
+            claimed,
             full=full,
             began=began,
             ended=ended,
@@ -158,40 +160,78 @@ def test_of_a_partition_eight_records_are_held_at_least() -> None:
 # -- floors
 
 
-@pytest.mark.parametrize(("seconds", "pause"), [(0.01, 0.1), (0.05, 0.5), (0.1, 1.0), (7.0, 1.0)])
-def test_a_full_claim_comes_back_after_ten_times_as_long_as_it_took_or_a_second(
+def claimed_beyond(*partitions: int, reached: dict[int, int]) -> Planner:
+    """Return a planner with floors at what it has reached: those who wrote before have ended."""
+    planner = Planner(*partitions)
+    planner.claimed(*many(3), partitions=set(partitions), reached=reached)
+    planner.plan.note_writers(frozenset("x"), 100)
+    planner.plan.note_writers(frozenset(), 100)
+    planner.claimed(partitions=set(partitions), ended=100.1)
+    return planner
+
+
+def test_a_floor_rises_when_all_who_wrote_before_have_ended_and_one_more_claim_was_made() -> None:
+    planner = Planner(1)
+    planner.claimed(*many(3), reached={1: 3}, ended=100.1)
+    floors = []
+    for writers in ("xy", "yz", "za", "a"):
+        planner.plan.note_writers(frozenset(writers), 100)
+        floors.append(planner.plan.floors(100.2).get(1, 0))
+        planner.claimed(reached={}, full=False)
+        floors.append(planner.plan.floors(100.2).get(1, 0))
+    assert floors == [0, 0, 0, 0, 0, 3, 3, 3]
+
+
+def test_a_floor_never_passes_what_a_claim_has_not_read() -> None:
+    planner = Planner(1)
+    planner.claimed(*many(9), reached={1: 9})
+    planner.plan.note_writers(frozenset("x"), 100)
+    planner.plan.note_writers(frozenset(), 100)
+    planner.claimed(record(4), reached={1: 4}, more={1}, ended=100.1)  # was committed late
+    assert planner.plan.floors(100.2) == {1: 4}
+    planner.claimed(reached={1: 20}, full=False)
+    assert planner.plan.floors(100.2) == {1: 9}
+
+
+@pytest.mark.parametrize(("seconds", "pause"), [(0.01, 0.1), (0.05, 0.5), (0.2, 2.0), (7.0, 2.0)])
+def test_a_full_claim_comes_back_after_ten_times_as_long_as_it_took_or_two_seconds(
     seconds: float, pause: float
 ) -> None:
-    planner = Planner(1)
-    planner.claimed(*many(3), reached={1: 3}, began=100, ended=100 + seconds)
-    assert (REREAD_SHARE, LONGEST_PAUSE) == (0.1, 1.0)
+    planner = claimed_beyond(1, reached={1: 3})
+    planner.claimed(reached={1: 3}, began=100, ended=100 + seconds)
+    assert (REREAD_SHARE, LONGEST_PAUSE) == (0.1, 2.0)
     assert planner.plan.floors(100 + seconds + pause - 0.001) == {1: 3}
     assert planner.plan.floors(100 + seconds + pause + 0.001) == {}
 
 
 def test_a_claim_from_the_floors_does_not_put_off_the_full_one() -> None:
-    planner = Planner(1)
-    planner.claimed(*many(3), reached={1: 3}, began=100, ended=100.1)
+    planner = claimed_beyond(1, reached={1: 3})
     planner.claimed(*many(3, first=4), reached={1: 6}, full=False, began=101.0, ended=101.05)
-    assert planner.plan.floors(101.0) == {1: 6}
+    assert planner.plan.floors(101.0) == {1: 3}
     assert planner.plan.floors(101.2) == {}
 
 
-def test_after_a_record_that_others_waited_for_its_whole_partition_is_read_again() -> None:
-    planner = Planner(1, 2)
-    [one, two] = [record(1, "a"), record(2, "b", partition=2)]
-    planner.claimed(one, two, partitions={1, 2}, reached={1: 1, 2: 2}, ended=100.1)
-    assert planner.plan.partitions(100) == {}
-    planner.plan.look_again(one)
+def test_after_a_record_that_others_waited_for_its_partition_is_read_from_the_start() -> None:
+    planner = claimed_beyond(1, 2, reached={1: 7, 2: 8})
+    assert planner.plan.floors(100.2) == {1: 7, 2: 8}
+    planner.plan.look_again(record(5, "a"))
     assert planner.plan.partitions(100) == {1: 10}
-    assert planner.plan.floors(100.2) == {2: 2}
+    assert planner.plan.floors(100.2) == {2: 8}
 
 
-def test_the_floors_of_partitions_that_are_not_leased_any_more_are_forgotten() -> None:
-    planner = Planner(1, 2)
-    planner.claimed(*many(3), partitions={1, 2}, reached={1: 3, 2: 9}, ended=100.1)
+def test_partitions_that_are_not_leased_any_more_are_claimed_from_the_start() -> None:
+    planner = claimed_beyond(1, 2, reached={1: 3, 2: 9})
     planner.plan.look_into([2, 3])
     assert planner.plan.floors(100.2) == {2: 9}
+    assert planner.plan.floors(100.2, of_all=True) == {1: 3, 2: 9}  # to see whether there is work
+    planner.plan.look_into([1])
+    assert planner.plan.floors(100.2) == {}
+
+
+def test_another_database_is_read_from_the_start() -> None:
+    planner = claimed_beyond(1, reached={1: 3})
+    planner.plan.forget()
+    assert (planner.plan.floors(100.2), list(planner.order.held)) == ({}, [])
 
 
 # -- nothing to deliver
@@ -224,12 +264,11 @@ def test_partitions_with_records_are_kept_for_a_while() -> None:
     assert planner.leases.lingering(101) == {1, 2}
 
 
-@pytest.mark.parametrize("full", [True, False])
-def test_a_commit_during_a_claim_is_claimed_after_it(full: bool) -> None:
+def test_a_commit_during_a_claim_is_claimed_after_it() -> None:
     planner = Planner(1, 2)
-    planner.plan.begin({1, 2}, full=full)
+    planner.plan.begin({1, 2})
     planner.plan.wake({2})
-    planner.plan.claimed(claim(), full=full, began=100, ended=100)
+    planner.plan.claimed(claim(), {1, 2}, full=True, began=100, ended=100)
     assert planner.plan.partitions(100) == {2: 20}
 
 
@@ -253,7 +292,7 @@ def test_keys_are_hot_at_any_speed_of_the_hot_key(per_second: int) -> None:
         [first] = planner.order.take(1)
         planner.order.answered(first, delivered=True)
         planner.order.settled(first)
-        if planner.order.load(1).held <= 20 - FEW_KEYS:
+        if planner.order.held_of[1] <= 20 - FEW_KEYS:
             planner.fill(now, last + 1, FEW_KEYS)
             last += FEW_KEYS
         found += len(planner.filled(now + 1e-9))

@@ -16,11 +16,11 @@ WEEK = timedelta(days=7)
 
 
 class StoreToClean:
-    """A store with some records, all of them old, that were delivered."""
+    """A store with delivered records, all of them old. `cleaning` is the store itself."""
 
     def __init__(self, records: int = 0) -> None:
         self.records = records
-        self.repairs = 0
+        self.cleaning, self.repairs = self, 0
 
     async def repair(self) -> int:
         self.repairs += 1

@@ -14,7 +14,7 @@ from postroom.relay.breaker import Breaker
 from postroom.relay.delivery import PROBE_PATIENCE, Delivery
 from postroom.relay.health import Tally
 from postroom.relay.leases import HeldLeases
-from postroom.relay.poison import Poison
+from postroom.relay.poison import ONE_BY_ONE_AFTER, Poison
 from postroom.store.base import HeldRecord, Lease
 from postroom.store.key_order import KeyOrder
 from postroom.store.store import Store
@@ -37,7 +37,7 @@ class FakedDelivery:
         self.publisher = FakePublisher(max_batch=max_batch, max_in_flight=max_in_flight)
         self.breaker = Breaker("the publisher", self.clock, self._note)
         self.order = KeyOrder()
-        self.poison = Poison(max_in_flight, max_crashes=3)
+        self.poison = Poison()
         self.store = FakeStore(self.clock)
         self.leases = HeldLeases(1000.0)
         self.leases.polled([Lease(partition=1, token=1)], asked_at=START)
@@ -88,7 +88,8 @@ class FakedDelivery:
     def was_in_flight_at_a_break(self, position: int) -> bool:
         """Return whether a break of the connection is held against a record."""
         other = record(1_000_000)
-        return self.poison.least_suspicious([record(position), other]) is other
+        [held] = [each for each in self.order.held if each.position == position]
+        return self.poison.least_suspicious([held, other]) is other
 
     def half_open(self) -> None:
         """Have an outage, and a connection again."""
@@ -127,7 +128,7 @@ async def test_room_is_never_below_zero() -> None:
     await faked.send(*(record(number, fault="no payload") for number in range(1, 4)))
     assert (faked.publisher.calls, len(faked.outcomes)) == ([], 3)
     assert faked.changes > 0  # though nothing was sent
-    faked.delivery.refuse(record(9), "it kills")
+    faked.delivery.refuse(record(9), Refused("it kills"))
     assert (len(faked.delivery.outcomes), faked.delivery.room) == (4, 0)
 
 
@@ -182,13 +183,13 @@ async def test_a_record_that_is_not_even_to_be_sent_is_refused_and_the_rest_is_s
     assert (faked.publisher.calls, faked.outcomes) == ([[1, 3]], [(2, bad)])
 
 
-async def test_a_record_can_be_refused_for_good_without_sending_it() -> None:
+async def test_a_record_can_be_refused_without_sending_it() -> None:
     faked = FakedDelivery()
     one = record(1, "a")
     faked.hold(one, record(2, "a"))
-    faked.delivery.refuse(one, "it kills the process")
+    faked.delivery.refuse(one, Refused("it kills the process"))
     await faked.send()
-    assert faked.outcomes == [(1, Refused("it kills the process", permanent=True))]
+    assert faked.outcomes == [(1, Refused("it kills the process"))]
     assert faked.publisher.calls == []
 
 
@@ -228,7 +229,7 @@ async def test_after_a_conflict_outcomes_wait_for_a_moment_or_only_those_that_ar
     await faked.deliver()
     faked.delivery.settle_at = 10
     assert (len(faked.delivery.to_settle(9.9)), len(faked.delivery.to_settle(10))) == (0, 3)
-    faked.delivery.locked = {2}
+    faked.delivery.locked = {each for each in faked.delivery.outcomes if each.position == 2}
     assert [held.position for held in faked.delivery.to_settle(9.9)] == [1, 3]
 
 
@@ -354,6 +355,22 @@ async def test_the_probe_is_a_record_that_was_in_flight_at_no_break() -> None:
     faked.breaker.half_open()
     await faked.send()
     assert faked.publisher.calls == [[1, 2], [3]]
+
+
+async def test_no_other_record_is_sent_beside_one_that_goes_with_care_and_tries_the_publisher() -> (
+    None
+):
+    faked = FakedDelivery()
+    crashed = Lease(partition=1, token=1, crash_count=ONE_BY_ONE_AFTER)
+    faked.leases.polled([crashed, Lease(partition=2, token=1)], asked_at=START)
+    faked.poison.look_at([crashed], START)
+    faked.half_open()
+    faked.hold(record(1), record(2, partition=2))
+    await faked.delivery.send_suspects()
+    await faked.send()
+    assert faked.publisher.calls == [[1]]
+    await faked.deliver(1)
+    assert (faked.breaker.state, faked.publisher.calls) == ("closed", [[1], [2]])
 
 
 # -- a record that breaks the connection

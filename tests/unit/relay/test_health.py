@@ -13,7 +13,7 @@ from postroom.relay.health import (
     REMEMBERED,
     Tally,
 )
-from postroom.store.base import Attempt, Unattended, Verdict
+from postroom.store.base import Attempt, Verdict
 from tests.unit.relay.records import record
 
 
@@ -83,7 +83,7 @@ def test_a_route_counts_as_refused_on_the_third_refusal_without_a_delivery(
 
 def test_every_verdict_counts_against_a_route() -> None:
     tally = Tally()
-    for now, verdict in zip((100.0, 110.0, 120.0), Verdict, strict=True):
+    for now, verdict in zip((100.0, 110.0, 120.0, 130.0), Verdict, strict=True):
         tally.add_attempt(attempt(verdict), now)
     assert tally.problem(120) is not None
 
@@ -125,34 +125,6 @@ def test_a_refusal_is_held_against_its_route_for_five_minutes() -> None:
     assert REMEMBERED == 300
     assert tally.problem(120 + REMEMBERED - 0.1) is not None
     assert tally.problem(120 + REMEMBERED) is None
-
-
-# -- partitions of workers that have missed their heartbeats
-
-
-def unattended(worker: str) -> Unattended:
-    until = datetime(2026, 1, 5, 12, tzinfo=UTC)
-    return Unattended(worker=worker, partitions=3, until=until)
-
-
-def test_partitions_that_nobody_serves_are_a_problem_until_they_are_served() -> None:
-    tally = Tally()
-    for now in (100.0, 101.0, 102.0):
-        tally.note_unattended([unattended("w2")], now)
-    expected = "3 partitions with work leased to worker w2 until 12:00:00"
-    assert tally.problem(103) == (expected, 3)
-    tally.note_unattended([], 104.0)
-    assert tally.problem(104) is None
-
-
-def test_a_worker_that_missed_its_heartbeats_is_logged_once_each_time(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    tally = Tally()
-    for found in (["w2"], ["w2", "w3"], ["w2", "w3"], [], ["w2"]):
-        tally.note_unattended(map(unattended, found), 100.0)
-    workers = [message.partition("to worker ")[2][:2] for message in caplog.messages]
-    assert workers == ["w2", "w3", "w2"]
 
 
 # -- what is logged

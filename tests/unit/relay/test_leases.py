@@ -53,15 +53,23 @@ def test_a_record_is_covered_by_the_very_lease_that_it_was_claimed_under(
         assert found == (False, False, True)
 
 
+def test_a_poll_says_which_partitions_other_workers_have_held_since(leases: HeldLeases) -> None:
+    assert HeldLeases(SECONDS).polled([lease(1), lease(2, 5)], asked_at=100) == {2}
+    leases.polled([lease(1)], asked_at=110)
+    released_before = [lease(1), lease(2, 6), lease(3, 3)]  # 2 by itself, 3 by another worker
+    assert leases.polled(released_before, asked_at=120) == {3}
+    assert leases.polled(released_before, asked_at=130) == set()
+
+
 def test_a_poll_replaces_what_was_held(leases: HeldLeases) -> None:
     leases.polled([lease(2, 6)], asked_at=110)
-    assert (len(leases.by_partition), leases.claimable(110)) == (1, {2: 6})
-    assert leases.by_partition == {2: lease(2, 6)}
+    assert (len(leases.tokens), leases.claimable(110)) == (1, {2: 6})
+    assert leases.tokens == {2: 6}
 
 
 def test_a_heartbeat_extends_the_leases_that_it_renewed_and_no_others(leases: HeldLeases) -> None:
     leases.renewed({1: 1, 2: 5, 9: 1}, asked_at=110)
-    assert set(leases.by_partition) == {1, 2, 3}
+    assert set(leases.tokens) == {1, 2, 3}
     assert leases.claimable(110 + USABLE - 0.1) == {1: 1, 2: 5}
     assert leases.claimable(110 + USABLE) == {}
     assert not leases.covers(record(1, partition=3), 124)
@@ -86,11 +94,11 @@ def test_a_heartbeat_that_was_sent_before_the_poll_does_not_shorten_a_lease(
 
 def test_the_surplus_is_what_is_least_in_use_and_is_not_claimed_from(leases: HeldLeases) -> None:
     leases.limit(1, {1: 7, 2: 0, 3: 2}.__getitem__, now=100)
-    assert leases.surplus == {2, 3}
+    assert set(leases.surplus) == {2, 3}
     assert leases.claimable(100) == {1: 1}
     for share in (3, 4, 64):
         leases.limit(share, lambda _: 0, now=100)
-        assert (leases.surplus, set(leases.claimable(100))) == (frozenset(), {1, 2, 3})
+        assert (leases.surplus, set(leases.claimable(100))) == ({}, {1, 2, 3})
     leases.limit(1, {1: 7, 2: 0, 3: 2}.__getitem__, now=100)
     assert leases.covers(record(1, partition=2, token=5), 100)  # what is held may still be sent
 
@@ -116,7 +124,7 @@ def test_the_second_begins_anew_when_a_partition_was_in_the_share_meanwhile(
 def test_all_can_be_released(leases: HeldLeases) -> None:
     leases.limit(1, lambda _: 0, now=100)
     leases.polled([], asked_at=100)
-    assert (len(leases.by_partition), leases.claimable(100), leases.surplus) == (0, {}, frozenset())
+    assert (len(leases.tokens), leases.claimable(100), leases.surplus) == (0, {}, {})
     assert not leases.covers(record(1), 100)
     assert not leases.holds(record(1))
 

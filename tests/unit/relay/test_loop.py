@@ -1,15 +1,17 @@
 """The loop of a relay, turn by turn: settle, poll, claim, send, wait."""
 
+import logging
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 
 import pytest
 
 from postroom.publishers.base import Refused
 from postroom.record import ClaimedRecord
+from postroom.relay.heartbeat import report_of
 from postroom.relay.retry import RetrySchedule
-from postroom.store.base import Lease, Unattended, Verdict
+from postroom.store.base import Lease, Verdict
 from tests.unit.relay.fake_publisher import Answer, delivers_all
 from tests.unit.relay.faked_loop import CAPACITY, FakedLoop
 from tests.unit.relay.hand_clock import START
@@ -114,23 +116,33 @@ async def test_records_of_a_lost_lease_are_dropped_unless_they_are_in_flight() -
     held = [(each.at, each.values["held"]) for each in faked.store.named("claim")]
     assert (1.0, {1}) in held
     [settled] = faked.store.named("settle")
-    assert settled.values["blocks_key"] == [1]  # another worker may have blocked its key
-    assert settled.values["late"] == [1]
+    assert settled.values["delivered"] == [1]
 
 
-async def test_the_partitions_of_a_worker_that_missed_its_heartbeats_are_noted() -> None:
+async def test_a_worker_that_stands_by_says_so_once_and_in_its_report(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     faked = FakedLoop(poll_interval=SECOND)
-    missing = Unattended(worker="w2", partitions=3, until=datetime(2026, 1, 5, 12, tzinfo=UTC))
-    faked.clock.at(1.5, lambda: setattr(faked.store, "unattended", (missing,)))
-    problems: list[tuple[str, float] | None] = []
-    faked.clock.at(3.5, lambda: problems.append(faked.tally.problem(faked.clock.now)))
-    faked.clock.at(4.5, lambda: setattr(faked.store, "unattended", ()))
+    reports: list[object] = []
+    for second, active in enumerate(("w2", None, "w2", "w3", None)):
+        faked.clock.at(second + 0.5, partial(setattr, faked.store, "active", active))
+        faked.clock.at(second + 1.4, lambda: reports.append(report_of(faked.loop, 0)["active"]))
     await faked.run(6)
-    assert problems == [(str(missing), 1.5)]
-    assert faked.tally.problem(faked.clock.now) is None
+    assert reports == ["w2", None, "w2", "w3", None]
+    lines = [each for each in caplog.messages if "stands by while worker" in each]
+    assert ["w2" in each for each in lines] == [True, False]
 
 
-# -- claims
+async def test_what_others_postponed_is_retried_when_their_partitions_are_taken_over() -> None:
+    faked = FakedLoop()
+    faked.store.held_leases[2] = Lease(partition=2, token=7)
+    faked.store.put(1, partition=1)
+    faked.store.put(2, partition=2)
+    await faked.run(2)
+    [retried] = faked.store.named("retry_postponed")
+    assert retried.values["partitions"] == {2}
+    assert faked.store.rows == {}
 
 
 async def test_claims_fill_the_capacity_and_no_more() -> None:
@@ -153,20 +165,37 @@ async def test_more_is_claimed_when_there_is_room_for_a_batch() -> None:
     assert second.values["held"] == set(range(13, 25))
 
 
-async def test_between_full_claims_it_reads_on_from_where_it_was() -> None:
+async def test_between_full_claims_it_reads_on_from_where_nobody_can_commit_any_more() -> None:
     faked = FakedLoop(seconds=0.05)
-    faked.store.takes["claim"] = 0.02
+    faked.store.takes["claim"] = 0.1
     faked.store.put(*range(1, 1001))
+    faked.store.open_writers = {"one"}
+    faked.clock.at(3.5, lambda: setattr(faked.store, "open_writers", set()))
     await faked.run(10)
     claims = faked.store.named("claim")
-    full = [each.at for each in claims if not each.values["floors"]]
-    assert full[0] == 0
-    assert len(full) <= len(claims) / 2 + 1
+    floors = {each.at: each.values["floors"].get(1, 0) for each in claims}
+    assert {floor for at, floor in floors.items() if at < 3.5} == {0}
+    assert max(floors.values()) > 0
+    full = [each.at for each in claims if each.at > 5 and not each.values["floors"]]
     gaps = [later - earlier for earlier, later in pairwise(full)]
-    assert all(0.2 <= gap <= 1.0 for gap in gaps)  # ten times as long as a full claim takes
-    for each in claims:
-        if each.values["floors"]:
-            assert set(each.values["floors"]) == {1}
+    assert all(gap >= 1.0 for gap in gaps)  # ten times as long as a full claim takes
+
+
+async def test_what_is_not_in_flight_is_dropped_when_the_database_is_another_one() -> None:
+    faked = FakedLoop(max_in_flight=1)
+    faked.publisher.reply = None
+    faked.store.put(1, 2, 3)
+
+    def restore() -> None:
+        faked.store.server += 1
+        del faked.store.rows[2]
+
+    faked.clock.at(0.5, restore)
+    faked.clock.at(1.5, faked.publisher.deliver)
+    faked.clock.at(1.4, lambda: setattr(faked.publisher, "reply", delivers_all))
+    await faked.run(4)
+    assert faked.publisher.sent == [1, 3]
+    assert faked.store.rows == {}
 
 
 async def test_it_is_idle_after_a_claim_of_all_partitions_that_finds_nothing() -> None:

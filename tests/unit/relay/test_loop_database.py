@@ -1,13 +1,19 @@
 """The loop while the database is unavailable, or another transaction holds a lock."""
 
 import asyncio
+from functools import partial
+from typing import cast
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from postroom.publishers.base import Refused
 from postroom.relay.delivery import LOCK_PAUSE
+from postroom.relay.health import Health
+from postroom.relay.heartbeat import beat
+from postroom.store.store import Store
 from tests.support.waiting import PATIENCE
-from tests.unit.relay.fake_store import lock_timeout, refused_connection
+from tests.unit.relay.fake_store import LockTimeout, lock_timeout, refused_connection
 from tests.unit.relay.faked_loop import FakedLoop
 from tests.unit.relay.hand_clock import START
 from tests.unit.relay.settings import SECOND
@@ -97,6 +103,18 @@ async def test_during_a_database_outage_it_waits_and_keeps_the_outcomes(
     assert "[Errno 111]" in caplog.text
 
 
+async def test_after_an_outage_it_settles_as_if_another_worker_might_hold_the_lease() -> None:
+    """A standby that takes over may know an older lease, which has ended."""
+    faked = FakedLoop()
+    faked.store.put(1)
+    faked.store.fail("settle", refused_connection, times=1)
+    faked.clock.at(5, lambda: faked.store.put(2))
+    faked.clock.at(5, faked.loop.wake)
+    await faked.run(10)
+    blocking = [each.values["blocking"] for each in faked.store.named("settle")]
+    assert blocking == [[], [1], []]
+
+
 @pytest.mark.parametrize("method", ["poll", "claim"])
 async def test_a_lock_that_a_poll_or_a_claim_meets_is_no_outage(
     method: str, caplog: pytest.LogCaptureFixture
@@ -171,3 +189,92 @@ async def test_once_its_leases_are_about_to_end_nothing_new_is_sent() -> None:
     # The last poll was at 2 s, so that the lease could be used until 10 s.
     assert sent == list(range(1, 11))
     assert faked.publisher.sent == list(range(1, 31))
+
+
+# -- with a heartbeat beside the loop
+
+
+def disk_full() -> DBAPIError:
+    """Return the error of a statement that finds no room on the disk."""
+    error = LockTimeout("could not extend file: no space left on device")
+    error.sqlstate = "53100"
+    return DBAPIError("UPDATE outbox", {}, error)
+
+
+async def beat_beside(faked: FakedLoop, seconds: float) -> None:
+    heart = asyncio.create_task(beat(faked.loop, cast(Store, faked.store)))
+    await faked.run(seconds)
+    heart.cancel()
+    await asyncio.wait([heart])
+
+
+async def test_a_heartbeat_that_succeeds_does_not_end_an_outage_that_a_settlement_has_met(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    faked = FakedLoop(lease=4 * SECOND)
+    faked.store.put(1)
+    faked.store.fail("settle", disk_full, times=8)
+    await beat_beside(faked, 120)  # the pauses are 92 s in all, at most
+    assert len(faked.store.named("settle")) == 9
+    assert len(faked.store.named("renew")) > 5
+    assert caplog.text.count("the database is available again") == 1
+    assert faked.store.rows == {}
+
+
+async def test_a_settlement_that_succeeds_does_not_end_an_outage_that_the_heartbeat_has_met(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    faked = FakedLoop(lease=4 * SECOND)
+    for second in range(9):
+        faked.clock.at(second + 0.5, partial(faked.store.put, second + 1))
+        faked.clock.at(second + 0.5, faked.loop.wake)
+    faked.store.fail("renew", disk_full, times=5)
+    await beat_beside(faked, 12)
+    assert caplog.text.count("the database is available again") == 1
+    assert faked.publisher.sent == list(range(1, 10))  # an outage of leases that are held still
+
+
+async def test_the_end_of_an_outage_has_the_listener_connect_again() -> None:
+    faked = FakedLoop()
+    faked.store.put(1)
+    faked.store.fail("settle", disk_full)
+    again: list[bool] = []
+    faked.clock.at(0.1, lambda: again.append(faked.database_breaker.recovered.is_set()))
+    await faked.run(5)
+    assert (again, faked.database_breaker.recovered.is_set()) == ([False], True)
+
+
+@pytest.mark.parametrize("changed", ["42P01", "42501", "42703"])
+async def test_a_table_that_is_missing_under_a_loop_is_waited_for(changed: str) -> None:
+    def missing() -> DBAPIError:
+        error = LockTimeout('relation "outbox" does not exist')
+        error.sqlstate = changed
+        return DBAPIError("SELECT", {}, error)
+
+    faked = FakedLoop()
+    faked.store.put(1)
+    faked.store.fail("claim", missing, times=3)
+    reasons: list[str | None] = []
+    faked.clock.at(0.1, lambda: reasons.append(faked.loop.health().reason))
+    await faked.run(20)
+    assert reasons == ['the database is unavailable: relation "outbox" does not exist']
+    assert faked.publisher.sent == [1]
+
+
+async def test_a_lock_that_lasts_degrades_the_health_from_the_next_heartbeat_until_it_is_gone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    faked = FakedLoop(lease=4 * SECOND)
+    faked.store.put(1)
+    faked.store.fail("claim", lock_timeout, times=6)
+    healths: list[Health] = []
+    for second in (0.5, 1.5, 10):
+        faked.clock.at(second, lambda: healths.append(faked.loop.health()))
+    await beat_beside(faked, 12)
+    assert [each.status for each in healths] == ["ok", "degraded", "ok"]
+    assert (
+        healths[1].reason
+        == "another transaction holds a lock on the same rows (on SQLite, on the file)"
+    )
+    assert healths[1].seconds
+    assert caplog.text.count("nothing is delivered at the moment") == 1

@@ -16,7 +16,6 @@ BAD: list[tuple[str, Any]] = [
     ("lease", -SECOND),
     ("batch_size", 0),
     ("batch_size", -1),
-    ("max_crashes", 0),
     ("grace", -SECOND),
     ("retention", -SECOND),
     ("on_failed", "ignore"),
@@ -32,8 +31,8 @@ def test_what_cannot_work_is_refused_by_name(name: str, value: object) -> None:
 
 
 def test_the_least_that_works_is_accepted() -> None:
-    settings = relay_settings(batch_size=1, max_crashes=1, grace=timedelta(), lease=SECOND)
-    assert (settings.batch_size, settings.max_crashes) == (1, 1)
+    settings = relay_settings(batch_size=1, grace=timedelta(), lease=SECOND)
+    assert settings.batch_size == 1
 
 
 @pytest.mark.parametrize(("lease", "heartbeat"), [(2, 0.5), (8, 2.0), (3600, HEARTBEAT)])

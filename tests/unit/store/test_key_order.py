@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from postroom.record import ClaimedRecord, Key
-from postroom.store.base import HeldRecord
+from postroom.store.base import HeldRecord, Pauses
 from postroom.store.key_order import KeyOrder, divide
 from tests.unit.relay.records import claim, positions, record
 
@@ -27,7 +27,11 @@ def order_of(*records: HeldRecord) -> KeyOrder:
 def test_the_first_of_each_key_may_be_sent_the_oldest_first() -> None:
     order = order_of(record(1, "a"), record(2, "a"), record(3, "b"), record(4), record(5))
     assert positions(order.take(10)) == [1, 3, 4, 5]
-    assert (order.take(10), list(order.in_flight), list(order.sendable)) == ([], [1, 3, 4, 5], [])
+    assert (order.take(10), positions(order.in_flight), list(order.sendable)) == (
+        [],
+        [1, 3, 4, 5],
+        [],
+    )
 
 
 def test_only_what_is_allowed_is_sent() -> None:
@@ -41,11 +45,11 @@ def test_a_record_is_held_until_it_is_settled() -> None:
     order = order_of(first)
     order.take(1)
     order.answered(first, delivered=True)
-    assert list(order.held) == [1]
+    assert positions(order.held) == [1]
     order.add(claim(first))
     assert order.take(1) == []
     order.settled(first)
-    assert (list(order.held), order.partitions()) == ([], set())
+    assert (positions(order.held), order.partitions()) == ([], set())
 
 
 def test_nothing_of_a_key_is_sent_after_a_refusal_until_the_key_is_dropped() -> None:
@@ -55,7 +59,7 @@ def test_nothing_of_a_key_is_sent_after_a_refusal_until_the_key_is_dropped() -> 
     order.answered(first, delivered=False)
     assert positions(order.take(9)) == [3]
     order.drop_key(first)
-    assert list(order.held) == [3]
+    assert positions(order.held) == [3]
 
 
 def test_a_lower_position_goes_first_unless_a_higher_one_is_in_flight() -> None:
@@ -87,12 +91,11 @@ def test_a_record_without_a_key_never_waits_for_a_key_that_equals_its_position()
 def test_records_and_keys_are_counted_by_partition() -> None:
     order = order_of(record(1, partition=3), record(2, "a", partition=4), record(3, partition=3))
     order.add(claim(record(4, "a", partition=4)))
-    loads = {partition: order.load(partition) for partition in (3, 4, 5)}
-    assert [each.held for each in loads.values()] == [2, 2, 0]
-    assert [each.keys for each in loads.values()] == [2, 1, 0]
+    assert [order.held_of[each] for each in (3, 4, 5)] == [2, 2, 0]
+    assert [order.keys_of[each] for each in (3, 4, 5)] == [2, 1, 0]
     assert order.partitions() == {3, 4}
     order.take(1)
-    assert (loads[3].keys, loads[3].held) == (2, 2)
+    assert (order.keys_of[3], order.held_of[3]) == (2, 2)
 
 
 def test_firsts_with_followers_are_those_of_the_partition_in_flight_or_not() -> None:
@@ -116,29 +119,33 @@ def test_followers_can_be_dropped_while_the_first_is_in_flight() -> None:
     order = order_of(first, record(2, "a"), record(3, "a"))
     order.take(1)
     order.drop_followers(first)
-    assert list(order.held) == [1]
+    assert positions(order.held) == [1]
     order.answered(first, delivered=True)
     assert order.take(1) == []
     order.drop_followers(first)
-    assert list(order.held) == [1]
+    assert positions(order.held) == [1]
 
 
 def test_all_that_waits_can_be_dropped_and_what_is_in_flight_stays() -> None:
     order = order_of(record(1, "a"), record(2, "a"), record(3, "b"), record(4))
     [first] = order.take(1)
     order.drop_waiting()
-    assert (list(order.held), list(order.in_flight), list(order.sendable)) == ([1], [1], [])
+    assert (positions(order.held), positions(order.in_flight), list(order.sendable)) == (
+        [1],
+        [1],
+        [],
+    )
     order.answered(first, delivered=True)
     order.settled(first)
-    assert (list(order.held), order.partitions()) == ([], set())
+    assert (positions(order.held), order.partitions()) == ([], set())
 
 
 def test_what_may_be_sent_can_be_looked_at_without_sending_it() -> None:
     order = order_of(record(1, "a"), record(2, "b"), record(3, "b"), record(4, "c"))
     assert positions(order.sendable) == [1, 2, 4]
-    assert list(order.in_flight) == []
+    assert positions(order.in_flight) == []
     order.sent(next(each for each in order.sendable if each.position == 2))  # out of turn
-    assert (list(order.in_flight), positions(order.take(9))) == ([2], [1, 4])
+    assert (positions(order.in_flight), positions(order.take(9))) == ([2], [1, 4])
 
 
 def test_a_record_that_was_sent_is_unsettled_until_its_delivery_is_written() -> None:
@@ -147,7 +154,7 @@ def test_a_record_that_was_sent_is_unsettled_until_its_delivery_is_written() -> 
     assert not order.unsettled(first)
     order.take(1)
     order.returned(first)
-    assert (list(order.in_flight), order.unsettled(first)) == ([], False)
+    assert (positions(order.in_flight), order.unsettled(first)) == ([], False)
     assert order.take(0) == []
     assert order.take(1) == [first]
     assert order.unsettled(first)
@@ -169,49 +176,49 @@ def test_a_record_that_was_refused_is_unsettled_until_it_is_dropped() -> None:
     assert not order.unsettled(first)
 
 
-# -- floors
+# -- what is reached
 
 
-def test_a_claim_sets_the_floor_of_each_partition_that_it_has_read() -> None:
+def test_a_claim_says_what_is_reached_of_each_partition_that_it_has_read() -> None:
     order = KeyOrder()
     order.add(claim(record(3), record(7), record(5, partition=2), reached={1: 7, 2: 5}))
-    assert order.floors == {1: 7, 2: 5}
+    assert order.reached == {1: 7, 2: 5}
     [nine] = [record(9)]
     order.add(claim(nine, reached={1: 9}))
     order.add(claim())
     order.take(9)
     order.answered(nine, delivered=True)
     order.settled(nine)
-    assert order.floors == {1: 9, 2: 5}
+    assert order.reached == {1: 9, 2: 5}
 
 
-DROPS: dict[str, Callable[[KeyOrder, HeldRecord], None]] = {
-    "the key": lambda order, first: order.drop_key(first),
-    "followers": lambda order, first: order.drop_followers(first),
-    "what waits": lambda order, first: order.drop_waiting(lambda each: each.partition == 1),
+DROPS: dict[str, tuple[Callable[[KeyOrder, HeldRecord], None], int]] = {
+    "the key": (lambda order, first: order.drop_key(first), 0),
+    "followers": (lambda order, first: order.drop_followers(first), 1),
+    "what waits": (lambda order, first: order.drop_waiting(lambda each: each.partition == 1), 1),
 }
 
 
-@pytest.mark.parametrize("drop", DROPS.values(), ids=DROPS)
-def test_the_floor_of_a_partition_is_forgotten_when_a_record_of_it_is_dropped(
-    drop: Callable[[KeyOrder, HeldRecord], None],
+@pytest.mark.parametrize(("drop", "reached"), DROPS.values(), ids=DROPS)
+def test_a_partition_is_read_again_from_a_record_that_is_dropped(
+    drop: Callable[[KeyOrder, HeldRecord], None], reached: int
 ) -> None:
     first = record(1, "a")
     order = KeyOrder()
     order.add(claim(first, record(2, "a"), record(3, "b", partition=2), reached={1: 2, 2: 3}))
     order.take(1)
     drop(order, first)
-    assert order.floors == {2: 3}
+    assert order.reached == {1: reached, 2: 3}
 
 
-def test_what_waits_without_a_lease_is_dropped_and_the_floors_of_these_partitions() -> None:
+def test_what_waits_without_a_lease_is_dropped_and_read_again() -> None:
     order = KeyOrder()
     records = [record(number, f"{number}", partition=number) for number in (1, 2, 3)]
     order.add(claim(*records, reached={1: 1, 2: 2, 3: 3}))
     order.take(1)
     order.drop_waiting(lambda each: each.partition != 3)
-    assert list(order.held) == [1, 3]  # the first is in flight
-    assert order.floors == {1: 1, 3: 3}
+    assert positions(order.held) == [1, 3]  # the first is in flight
+    assert order.reached == {1: 1, 2: 1, 3: 3}
 
 
 # -- what a claim may send while keys are blocked
@@ -244,14 +251,14 @@ def test_a_blocked_key_holds_back_its_later_records_and_delayed_ones(
     passing: list[int],
     waiting: list[int],
 ) -> None:
-    divided = divide(records, set(was_due), blocking)
-    assert [positions(each) for each in divided] == [passing, waiting]
+    divided = divide(records, set(was_due), blocking, Pauses())
+    assert [positions(each) for each in divided] == [passing, waiting, []]
 
 
 def test_the_record_that_blocks_its_key_is_marked_and_no_other() -> None:
     records = [record(number, "a") for number in range(1, 4)]
     records[0].blocks_key = True  # of an earlier claim
-    divide(records, set(), blocked(2))
+    divide(records, set(), blocked(2), Pauses())
     assert [each.blocks_key for each in records] == [False, True, False]
 
 
@@ -288,7 +295,7 @@ class OutboxTable(RuleBasedStateMachine):
 
     @rule(depth=st.integers(1, 5))
     def claim(self, depth: int) -> None:
-        """Read the first records above the floor of each partition."""
+        """Read the first records of each partition beyond what is reached."""
         found: list[ClaimedRecord] = []
         reached: dict[int, int] = {}
         for partition in PARTITIONS:
@@ -345,7 +352,7 @@ class OutboxTable(RuleBasedStateMachine):
     def one_record_of_a_key_is_in_flight(self) -> None:
         keys = [each.key for each in self.in_flight if each.key is not None]
         assert len(keys) == len(set(keys))
-        assert set(self.order.in_flight) == {each.position for each in self.in_flight}
+        assert set(self.order.in_flight) == set(self.in_flight)
 
     @invariant()
     def each_key_is_delivered_in_order_and_once(self) -> None:
@@ -356,24 +363,23 @@ class OutboxTable(RuleBasedStateMachine):
     @invariant()
     def what_is_in_flight_or_unsettled_is_held(self) -> None:
         known = [*self.in_flight, *(answered for answered, _ in self.outcomes)]
-        assert {each.position for each in known} <= set(self.order.held)
-        counted = sum(self.order.load(partition).held for partition in PARTITIONS)
+        assert set(known) <= set(self.order.held)
+        counted = sum(self.order.held_of[partition] for partition in PARTITIONS)
         assert counted == len(self.order.held)
 
     @invariant()
-    def nothing_at_or_below_a_floor_is_left_behind(self) -> None:
+    def nothing_below_what_is_reached_is_left_behind(self) -> None:
         for each in self.table.values():
-            if each.position <= self.order.floors.get(each.partition, 0):
-                assert each.position in self.order.held or self.is_blocked(each)
+            if each.position <= self.order.reached.get(each.partition, 0):
+                assert self.holds(each) or self.is_blocked(each)
 
     def teardown(self) -> None:
         """Nothing is lost: in the end everything is delivered."""
         self.deliver_all(lambda: bool(self.in_flight))
         self.deliver_all(lambda: bool(self.table))
-        assert (list(self.order.held), self.order.partitions()) == ([], set())
-        for partition in PARTITIONS:
-            load = self.order.load(partition)
-            assert (load.held, load.keys) == (0, 0)
+        assert (positions(self.order.held), self.order.partitions()) == ([], set())
+        for counted in (self.order.held_of, self.order.keys_of):
+            assert not any(counted.values())
         assert list(self.order.sendable) == []
         assert len({each.position for each in self.delivered}) == self.last
 
@@ -389,8 +395,11 @@ class OutboxTable(RuleBasedStateMachine):
         raise AssertionError("something is stuck")
 
     def may_be_claimed(self, each: ClaimedRecord) -> bool:
-        above = each.position > self.order.floors.get(each.partition, 0)
-        return above and each.position not in self.order.held and not self.is_blocked(each)
+        above = each.position > self.order.reached.get(each.partition, 0)
+        return above and not self.holds(each) and not self.is_blocked(each)
+
+    def holds(self, each: ClaimedRecord) -> bool:
+        return each.id in {held.id for held in self.order.held}
 
     def is_blocked(self, each: ClaimedRecord) -> bool:
         """Return whether a record waits for another one of its key."""
@@ -408,7 +417,7 @@ class OutboxTable(RuleBasedStateMachine):
         if answered.key is not None and self.blocked.get(answered.key) == answered.position:
             assert answered.blocks_key  # else nobody would release the key
             del self.blocked[answered.key]
-            self.order.floors.pop(answered.partition, None)  # as the loop does
+            self.order.reached[answered.partition] = 0  # as the loop does
 
 
 TestKeyOrderInFrontOfATable = OutboxTable.TestCase

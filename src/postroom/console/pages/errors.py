@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from postroom.console.rendering import page
 from postroom.console.state import state_of
-from postroom.database.errors import database_outage, describe, is_table_missing
+from postroom.database.errors import Kind, describe, is_table_missing, kind_of
 from postroom.errors import (
     ActionError,
     InspectionTimeoutError,
@@ -46,7 +46,7 @@ async def explain(request: Request, error: Exception) -> Response:
     is_known = request.state.postroom_visitor is not None  # strangers are told no details
     if is_known and is_table_missing(error) and (drift := await _drift(request)) is not None:
         return refuse(request, 503, drift)
-    if database_outage(error):
+    if kind_of(error) is not Kind.BUG:
         reason = f": {describe(error)}" if is_known else ""
         return refuse(request, 503, f"The database cannot be used{reason}.")
     logger.error("postroom: the console failed: %s", error_text(error), exc_info=traceable(error))

@@ -16,6 +16,7 @@ from postroom.console.positions import position_of
 from postroom.console.rendering import page, short_worker
 from postroom.console.state import state_of
 from postroom.inspection import Change, RecordDetail, RecordState
+from postroom.store.base import Verdict
 
 PAGE: Final = 50
 REFRESH: Final = 3
@@ -106,6 +107,8 @@ def _past(detail: RecordDetail, changes: tuple[Change, ...]) -> Iterator[Step]:
         worker = f"by {short_worker(each.worker)}, after {took}: {each.reason}"
         if each.verdict == RecordState.FAILED:
             yield Step(each.attempted_at, "bad", f"Attempt {each.retry_count} failed it", worker)
+        elif each.verdict == Verdict.QUARANTINED:
+            yield Step(each.attempted_at, "bad", "Quarantined", f"by {short_worker(each.worker)}")
         else:
             yield Step(each.attempted_at, "warn", f"Attempt {each.retry_count} refused", worker)
     for change in changes:

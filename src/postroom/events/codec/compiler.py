@@ -29,10 +29,11 @@ def codec_for(tp: Any, *, case: Case = "snake", rename: Mapping[str, str] = _NO_
     return _compiled(plain(tp), case, tuple(sorted(rename.items())))
 
 
-def check_json(document: Mapping[str, Any]) -> None:
-    """Raise `Unfit` unless the document is made of what JSON gives back as it is."""
-    codec_for(dict[str, Any]).encode(document)
-    check_nesting(document)
+def plain_json(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy a document, down to its last part; raise `Unfit` if JSON would not give it back."""
+    copy: dict[str, Any] = codec_for(dict[str, Any]).encode(document)
+    check_nesting(copy)
+    return copy
 
 
 @lru_cache(maxsize=1024)

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Final, NewType, get_args, get_origin, get_type_hints
 
-from postroom.events.codec.unfit import Unfit
+from postroom.events.codec.unfit import Unfit, Unresolved
 
 _MODULES = re.compile(r"(?:\w+\.)+(?=[A-Za-z])|<locals>\.")
 _REMEDIES: Final = (
@@ -58,7 +58,7 @@ def field_hints(cls: Any) -> dict[str, Any]:
         missing = getattr(error, "name", None) or str(error)
         path = tuple(field.name for field in fields(cls) if missing in str(field.type))[:1]
         remedy = "Define or import the name at the module's top level, not under TYPE_CHECKING."
-        raise Unfit(f"has an annotation without a meaning: {error}", remedy, path) from error
+        raise Unresolved(f"has an annotation without a meaning: {error}", remedy, path) from error
     if "__dataclass_fields__" not in vars(cls):
         _refuse_annotations(cls, hints)
     return {field.name: hints[field.name] for field in fields(cls)}

@@ -72,8 +72,19 @@ def _text(value: str) -> str:
         value.isascii() or value.encode()
     except UnicodeEncodeError:
         problem = "contains a lone surrogate (half a character), which is not text"
-        raise Unfit(problem, "Repair it: text.encode(errors='replace').decode().") from None
+        raise Unfit(problem, _repair_of(value)) from None
     return value
+
+
+def _repair_of(text: str) -> str:
+    """Say how to repair a text with surrogates, without harm to the rest of it."""
+    surrogates = [each for each in text if "\ud800" <= each <= "\udfff"]
+    if all("\udc80" <= each <= "\udcff" for each in surrogates):  # what Python makes of bytes
+        return (
+            "Read its bytes in their encoding, such as Latin-1:"
+            " text.encode(errors='surrogateescape').decode('latin-1')."
+        )
+    return "Join the halves: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
 
 
 def _integer(value: int) -> int:

@@ -36,6 +36,10 @@ class Unfit(Exception):  # noqa: N818  an answer within the package; its callers
         return " ".join(filter(None, (self.where, f"{self.problem}.", self.remedy)))
 
 
+class Unresolved(Unfit):
+    """Raised for an annotation that has no meaning, at least not yet."""
+
+
 def mismatch(value: Any, expected: str) -> Unfit:
     """For a value of another type than the annotation says."""
     kind = type(value).__name__

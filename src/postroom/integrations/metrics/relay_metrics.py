@@ -107,7 +107,7 @@ class RelayMetrics(RelayObserver):
 
     def not_delivered(self, record: ClaimedRecord, verdict: Verdict, reason: str | None) -> None:
         """See RelayObserver."""
-        if verdict is Verdict.POSTPONED:
+        if verdict in (Verdict.POSTPONED, Verdict.QUARANTINED):
             self._count("postroom_postponements", record.event_type)
         else:
             self._count("postroom_refusals", record.event_type)

@@ -12,14 +12,13 @@ from postroom.errors import (
     OutageError,
     PayloadError,
     UndeliverableError,
-    UnknownEventTypeError,
     error_text,
 )
 from postroom.events.registry import EventRegistry
 from postroom.inbox.effectively_once import HandlerReceipts, SessionReceipt
 from postroom.inbox.receipts import Receipts
 from postroom.outbox import Outbox
-from postroom.publishers.base import DELIVERED, Outcome, Refused
+from postroom.publishers.base import DELIVERED, Outcome, Refused, WaitingRoute
 from postroom.publishers.handlers.handling import Call, Failure, all_of, attempt, handle, within
 from postroom.publishers.handlers.rebuild import calls_for
 from postroom.publishers.handlers.scopes import (
@@ -32,10 +31,13 @@ from postroom.publishers.handlers.scopes import (
     one_line,
 )
 from postroom.publishers.handlers.time_limit import TimeLimit
+from postroom.publishers.waiting import Unknown, WaitingRoutes, check_choice
 from postroom.record import ClaimedRecord, secrets_of
 
 HandlerWrapper = Callable[[ClaimedRecord, str], AbstractContextManager[Any]]
 """Takes a record and the name of a handler; returns a context manager to run the handler in."""
+Kind = tuple[str, int]
+"""An event type and a version of it."""
 
 
 class HandlersPublisher:
@@ -56,6 +58,8 @@ class HandlersPublisher:
     - `timeout`: the time limit of each handler (5 minutes); None sets no limit
     - `max_in_flight`: how many records are handled at once (10)
     - `registry`: the registry of handlers; that of the relay's outbox by default
+    - `unknown`: what happens to a record whose event type or version this process does not know:
+      "wait" (it waits for a worker that does) or "refuse" (it counts as an attempt)
     """
 
     max_batch: Final = 1
@@ -69,8 +73,10 @@ class HandlersPublisher:
         timeout: timedelta | None = timedelta(minutes=5),
         max_in_flight: int = 10,
         registry: EventRegistry | None = None,
+        unknown: Unknown = "wait",
     ) -> None:
         _check(container, factory, session)
+        check_choice("unknown", unknown, Unknown)
         self.max_in_flight = max_in_flight
         self._container = _source(container, factory)
         self._session = session
@@ -79,6 +85,8 @@ class HandlersPublisher:
         self._receipts: HandlerReceipts | None = None
         self._wrapper: HandlerWrapper | None = None
         self._redact: Sequence[str] = ()
+        self._unknown = unknown
+        self._waiting: WaitingRoutes[Kind] = WaitingRoutes(lambda it: f"handlers of {_name(it)}")
 
     def __str__(self) -> str:
         return "handlers in this process"
@@ -98,6 +106,10 @@ class HandlersPublisher:
         """
         self._wrapper = wrapper
 
+    def waiting_routes(self) -> Sequence[WaitingRoute]:
+        """Return the event types and versions that this process does not know, as routes."""
+        return self._waiting.report()
+
     async def open(self) -> None:
         """Check that there is an outbox. Raises ConfigurationError. The relay calls this."""
         self._parts()
@@ -111,9 +123,14 @@ class HandlersPublisher:
 
     async def _deliver(self, record: ClaimedRecord) -> Outcome:
         registry, receipts = self._parts()
+        kind = record.event_type, record.event_version
+        if not registry.knows(*kind):
+            return self._not_known(record, kind)
+        if self._waiting:
+            self._waiting.delivered(kind, record.id)
         try:
             calls = calls_for(record, registry)
-        except (UnknownEventTypeError, PayloadError) as error:
+        except PayloadError as error:
             return Refused(str(error), permanent=True)
         except Exception as error:  # of the event's own code, which a later release may mend
             problem = f"{record.event_type} cannot be rebuilt: {one_line(error)}"
@@ -125,6 +142,14 @@ class HandlersPublisher:
         remaining = [call for call in calls if call.name not in done]
         failures = await all_of(self._attempt(record, call, with_receipt) for call in remaining)
         return verdict(failures, secrets_of(record, self._redact)) if failures else DELIVERED
+
+    def _not_known(self, record: ClaimedRecord, kind: Kind) -> Outcome:
+        """Have a record wait for a worker that knows it: in a deployment, one of newer code."""
+        remedy = "deploy the code that wrote it, or import the module of its handler"
+        reason = f"no worker knows {_name(kind)}: {remedy}"
+        if self._unknown == "refuse":
+            return Refused(reason)
+        return self._waiting.postpone(kind, record.id, reason)
 
     async def _attempt(
         self, record: ClaimedRecord, call: Call, with_receipt: bool
@@ -195,6 +220,11 @@ def verdict(failures: Sequence[Failure], secrets: Collection[str] = ()) -> Refus
     permanent = all(isinstance(failure.error, UndeliverableError) for failure in failures)
     reason = "; ".join(failure.describe(secrets) for failure in failures)
     return Refused(reason, permanent=permanent, error=_error_of(failures))
+
+
+def _name(kind: Kind) -> str:
+    event_type, version = kind
+    return f"{event_type} v{version}"
 
 
 def _error_of(failures: Sequence[Failure]) -> BaseException:

@@ -14,24 +14,20 @@ from postroom.record import ClaimedRecord
 def calls_for(record: ClaimedRecord, registry: EventRegistry) -> list[Call]:
     """Give the handlers of a record, each with an event of its own.
 
-    None for a class without a handler. Raises UnknownEventTypeError for a type that is neither
-    a class nor handled, and PayloadError for a payload that does not fit.
+    None for a class without a handler. The registry has to know the type and version. Raises
+    PayloadError for a payload that does not fit.
     """
-    untyped = list(registry.handler_entries(record.event_type))
+    untyped = registry.handler_entries(record.event_type)
     calls = [Call(entry, _untyped(record)) for entry in untyped]
-    typed = _typed_entries(record, registry, required=not untyped)
+    typed = _typed_entries(record, registry)
     calls += [Call(entry, _typed(record, registry)) for entry in typed]
     return _distinct(calls, record)
 
 
-def _typed_entries(
-    record: ClaimedRecord, registry: EventRegistry, *, required: bool
-) -> list[HandlerEntry]:
+def _typed_entries(record: ClaimedRecord, registry: EventRegistry) -> list[HandlerEntry]:
     try:
         event_class = registry.event_class(record.event_type)
-    except UnknownEventTypeError:
-        if required:
-            raise
+    except UnknownEventTypeError:  # it has handlers by its name only
         return []
     return list(registry.handler_entries(event_class))
 

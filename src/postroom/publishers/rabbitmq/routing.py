@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from postroom.errors import ConfigurationError
+from postroom.events.topics import topic_matches
 from postroom.publishers.rabbitmq.message import NO_PROPERTIES, Properties, encode_properties
-from postroom.publishers.topics import topic_matches
 from postroom.publishers.waiting import Rejected, Unroutable, check_choice
 from postroom.record import ClaimedRecord
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from postroom.errors import ConfigurationError
-from postroom.publishers.topics import topic_matches
+from postroom.events.topics import topic_matches
 
 ExchangeType = Literal["topic", "direct", "fanout", "headers"]
 QueueType = Literal["classic", "quorum"]

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from postroom.events.codec import Unfit, check_json, codec_for, same
+from postroom.events.codec import Unfit, codec_for, plain_json, same
 
 BERLIN = ZoneInfo("Europe/Berlin")
 TWINS = "holds two that are equal when they come back"
@@ -110,20 +110,20 @@ def test_an_untyped_payload_is_checked_all_the_way_down(
     payload: Any, where: str, problem: str
 ) -> None:
     with pytest.raises(Unfit) as refused:
-        check_json(payload)
+        plain_json(payload)
     assert refused.value.where == where
     assert problem in refused.value.problem
 
 
 def test_an_untyped_payload_of_what_json_can_hold_is_fit() -> None:
-    check_json({"a": [None, True, 1, 1.5, "x", {"b": []}], "": 9007199254740993})
+    plain_json({"a": [None, True, 1, 1.5, "x", {"b": []}], "": 9007199254740993})
 
 
 def test_a_list_that_contains_itself_is_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(Unfit) as refused:
-        check_json({"items": endless})
+        plain_json({"items": endless})
     assert refused.value.problem == "contains itself, or is nested too deeply"
     assert refused.value.where.startswith("items[0][0]")
     assert refused.value.where.endswith("…")

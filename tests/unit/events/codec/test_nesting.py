@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 from sqlalchemy import MetaData
@@ -121,7 +123,14 @@ def test_headers_and_context_have_the_same_limit() -> None:
 def read_by(registry: EventRegistry, payload: Any, version: int) -> Any:
     """Give what is nested in an event; None for an event that is refused clearly."""
     try:
-        event = deserialize_event("AnyDeep", payload, version=version, registry=registry)
+        event = deserialize_event(
+            "AnyDeep",
+            payload,
+            version=version,
+            event_id=UUID(int=1),
+            occurred_at=datetime.now(UTC),
+            registry=registry,
+        )
     except PayloadError:
         return None
     return event.rest

@@ -1,5 +1,6 @@
 """Values without parts: what they look like in JSON, and what is refused."""
 
+import re
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from enum import StrEnum
@@ -81,6 +82,25 @@ def test_what_would_not_come_back_is_refused(tp: Any, value: Any, problem: str) 
         codec_for(tp).encode(value)
     assert (refused.value.problem, refused.value.path) == (problem, ())
     assert refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "repaired"),
+    [
+        ("one \ud83d\ude00, for Zo\u00eb", "one \U0001f600, for Zo\u00eb"),  # two halves
+        ("a skull: \ud83d\udc80", "a skull: \U0001f480"),
+        ("half of it: \ud83d, for Zo\u00eb", "half of it: \ufffd, for Zo\u00eb"),
+        (b"Zo\xeb".decode(errors="surrogateescape"), "Zo\u00eb"),  # as os.fsdecode reads Latin-1
+    ],
+)
+def test_the_advice_for_half_a_character_keeps_the_rest_of_the_text(
+    text: str, repaired: str
+) -> None:
+    with pytest.raises(Unfit, match="a lone surrogate") as refused:
+        codec_for(str).encode(text)
+    advice = re.search(r"text\.encode.*\)", refused.value.remedy)
+    assert advice
+    assert eval(advice[0], {"text": text}) == repaired  # noqa: S307
 
 
 OTHER_FORMS: dict[Any, list[Any]] = {

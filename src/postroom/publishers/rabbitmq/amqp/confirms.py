@@ -14,6 +14,12 @@ from postroom.publishers.rabbitmq.amqp.outgoing import Answer, Batch, Outgoing
 
 CHUNK: Final = 256 * 1024
 """Bytes to gather before they are written."""
+LOOK_EVERY: Final = 1.0
+"""Seconds between looks at a broker that has messages to answer."""
+ASK_AFTER: Final = 2
+"""After so many looks in a row without a sign of life, the broker is asked for one ..."""
+LOST_AFTER: Final = 5
+"""... and after so many it is lost. Counted, so that a pause of this process does not count."""
 
 
 class ConfirmChannel(Channel):
@@ -28,6 +34,10 @@ class ConfirmChannel(Channel):
         self._nacked = self._retired = False
         self._calls = 0
         """How many calls of `deliver` are under way."""
+        self._next_look: asyncio.TimerHandle | None = None
+        self._silent_looks = 0
+        self._heard = self._unsent = 0.0
+        """When the broker was last heard, and how many bytes were unsent, at the last look."""
 
     @property
     def usable(self) -> bool:
@@ -114,6 +124,37 @@ class ConfirmChannel(Channel):
             self._last_tag += 1
             self._tags[self._last_tag] = each
             each.in_flight = True
+        if self._next_look is None:
+            self._silent_looks = 0
+            self._heard, self._unsent = self.connection.heard, self.connection.unsent
+            self._look_later()
+
+    # -- a broker that is silent
+
+    def _look_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._next_look = loop.call_later(LOOK_EVERY, self._look)
+
+    def _look(self) -> None:
+        """Ask a broker for a sign of life if it is silent and has messages to answer.
+
+        Without one it is lost. One that is slow to confirm still answers questions.
+        """
+        self._next_look = None
+        if not self._tags:
+            return
+        connection = self.connection
+        sign = connection.heard != self._heard or connection.unsent < self._unsent
+        self._heard, self._unsent = connection.heard, connection.unsent
+        self._silent_looks = 0 if sign or connection.blocked else self._silent_looks + 1
+        if self._silent_looks >= LOST_AFTER:
+            silent = f"{LOST_AFTER * LOOK_EVERY:.0f} s, with {len(self._tags)} messages unconfirmed"
+            reason = f"nothing was received from the broker for {silent}"
+            connection.give_up(ClosedError(0, reason, connection=True))
+            return
+        if self._silent_looks == ASK_AFTER:
+            connection.send(commands.Confirm.Select(), self.number)
+        self._look_later()
 
     # -- what the connection calls
 

@@ -42,6 +42,8 @@ class Connection(asyncio.Protocol):
         self.server = ""
         self.answers = 0
         """How many messages the broker has answered, on any channel."""
+        self.heard = 0.0
+        """When data was last received, by the event loop's clock."""
         self._channels: dict[int, Channel] = {}
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
@@ -49,7 +51,6 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._writable = asyncio.Event()
         self._closed = asyncio.Event()
-        self._heard = 0.0
         self._beats: asyncio.Task[None] | None = None
 
     # -- open and close
@@ -112,6 +113,11 @@ class Connection(asyncio.Protocol):
             raise self.lost or ClosedError(0, "the connection was never open", connection=True)
         self._transport.write(data)
 
+    @property
+    def unsent(self) -> int:
+        """How many bytes wait to be taken by the operating system."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def send(self, method: Frame, channel: int) -> None:
         """Write a method of a channel."""
         self.write(frame.marshal(method, channel))
@@ -136,7 +142,7 @@ class Connection(asyncio.Protocol):
         """See asyncio.Protocol."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class
         self._wake_writers()
-        self._heard = asyncio.get_running_loop().time()
+        self.heard = asyncio.get_running_loop().time()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""
@@ -156,7 +162,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol: cut the bytes into frames, and hand those on."""
-        self._heard = asyncio.get_running_loop().time()
+        self.heard = asyncio.get_running_loop().time()
         self._buffer += data
         begin, end = 0, len(self._buffer)
         try:
@@ -266,7 +272,7 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         while self.lost is None:
             await asyncio.sleep(seconds / 2)
-            if loop.time() - self._heard > 2 * seconds:
+            if loop.time() - self.heard > 2 * seconds:
                 reason = f"nothing was received from the broker for {2 * seconds} s"
                 self.give_up(ClosedError(0, reason, connection=True))
             else:

@@ -15,5 +15,17 @@ def topic_matches(pattern: str, routing_key: str) -> bool:
     return len(words) in reached
 
 
+def is_pattern(name: str) -> bool:
+    """Return whether a name has `*` or `#` for words."""
+    return not {"*", "#"}.isdisjoint(_words(name))
+
+
+def is_topic(name: object) -> bool:
+    """Return whether this is a name, or a pattern: `*` and `#` stand for whole words."""
+    if not isinstance(name, str) or not name:
+        return False
+    return all(word in ("*", "#") or {"*", "#"}.isdisjoint(word) for word in _words(name))
+
+
 def _words(key: str) -> list[str]:
     return key.split(".") if key else []

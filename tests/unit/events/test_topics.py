@@ -2,7 +2,7 @@
 
 import pytest
 
-from postroom.publishers.topics import topic_matches
+from postroom.events.topics import topic_matches
 
 MATCHES: dict[str, tuple[list[str], list[str]]] = {
     "order.placed": (
