@@ -100,7 +100,7 @@ class Claims:
         rows, blocked, stale, pauses = await self._read(
             partitions=_partitions(tokens, floors or {}),
             depth=depth,
-            held=self.database.sql.numbers([each.id for each in held]),
+            held=self.database.sql.numbers([each.id for each in held if each.partition in tokens]),
         )
         if pauses.everything:
             return Claim(records=())
