@@ -317,9 +317,9 @@ class Leasing:
         [record] = await rig.claimed("a1")
         await rig.store.leases.suspect("ann", {record: 2})
         found = [await died(rig, "ann", then="bob"), await died(rig, "bob", then="cyd")]
-        assert found == [[(record.record.id, 3, 1)], [(record.record.id, 3, 2)]]
-        assert await died(rig, "cyd", then="dee") == [(record.record.id, 3, 3)]
-        assert await died(rig, "dee", then="eve") == [(None, 0, 0)]  # all suspects were tried
+        assert found == [[(record.record.id, 3, 1)], [(None, 0, 2)]]
+        assert await died(rig, "cyd", then="dee") == [(None, 0, 3)]
+        assert await died(rig, "dee", then="eve") == [(None, 0, 0)]  # what was in flight was tried
 
     @pytest.mark.requirement("E1")
     async def test_a_death_that_no_suspect_explains_clears_all_other_partitions(
