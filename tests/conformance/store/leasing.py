@@ -378,6 +378,16 @@ class Leasing:
         await rig.store.leases.acquit(range(PARTITIONS), proven=3)
         assert await blamed(rig) == {(partition_of("a1"), 3, 0)}
 
+    @pytest.mark.requirement("E1")
+    async def test_a_record_that_kills_while_another_one_is_quarantined_is_blamed_for_that(
+        self, rig: StoreRig
+    ) -> None:
+        await rig.put("a1")
+        [record] = await rig.claimed("a1")
+        await rig.store.leases.suspect("ann", {record: 3})
+        await rig.store.leases.acquit(range(PARTITIONS), proven=3)  # by another worker
+        assert await died(rig, "ann", then="bob") == [(record.record.id, 4, 1)]
+
     async def test_the_history_tells_how_often_a_record_was_quarantined(
         self, rig: StoreRig
     ) -> None:
