@@ -1,5 +1,6 @@
 """Who serves which partition."""
 
+import os
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -10,6 +11,7 @@ from sqlalchemy import MetaData, Row, select
 
 from postroom import Outbox, OutboxRecord
 from postroom.errors import SchemaError
+from postroom.process import process_name
 from postroom.record import PARTITIONS
 from postroom.store.base import Settlement, Verdict
 from tests.conformance.store.rig import (
@@ -25,6 +27,9 @@ from tests.conformance.store.rig import (
 from tests.support.statements import noted_statements
 
 PAST_IT = LEASE + timedelta(seconds=1)
+RUNS = f"here:{process_name()}ab12cd34"
+ENDED = RUNS.replace(f":{os.getpid()}:", f":{2**22 + 1}:")
+"""Workers: of a process that runs, and of one that cannot be there."""
 
 
 class AbsentRecord(OutboxRecord):
@@ -198,6 +203,18 @@ class Leasing:
         await rig.poll()
         rig.later(LEASE - timedelta(seconds=1))
         assert (await rig.poll("bob")).leases == ()
+
+    @pytest.mark.requirement("E1")
+    @pytest.mark.parametrize(
+        ("worker", "crashes"), [(RUNS, []), (ENDED, [1])], ids=["runs", "ended"]
+    )
+    async def test_the_lease_of_a_process_is_taken_over_at_once_if_that_has_ended(
+        self, rig: StoreRig, worker: str, crashes: list[int]
+    ) -> None:
+        await fill(rig, 3)
+        assert (await rig.poll(worker)).leases
+        leases = (await rig.poll("bob")).leases
+        assert [lease.crash_count for lease in leases] == crashes
 
     async def test_an_expired_lease_that_nobody_took_is_renewed(self, rig: StoreRig) -> None:
         await fill(rig, 3)
