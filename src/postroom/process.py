@@ -1,7 +1,8 @@
 """Names this process, so that another one on the same machine can know that it is dead.
 
 Only a process of the same boot and the same namespaces can know. Where `/proc` does not say which
-these are, as on macOS, nobody does. A process that is stopped (SIGSTOP) is alive.
+these are, as on macOS, or has the PIDs of another namespace, nobody does. A process that is stopped
+(SIGSTOP) is alive.
 """
 
 import os
@@ -46,7 +47,10 @@ def _place() -> str | None:
     try:
         boot = (PROC / "sys/kernel/random/boot_id").read_text()
         spaces = [(PROC / "self/ns" / each).readlink() for each in ("pid", "time")]
+        pid_there = (PROC / "self").readlink().name
     except OSError:
+        return None
+    if pid_there != str(os.getpid()):
         return None
     return sha256(f"{boot} {spaces}".encode()).hexdigest()[:8]
 

@@ -81,5 +81,16 @@ def test_where_proc_says_nothing_nobody_knows(
         process._place.cache_clear()
 
 
+def test_where_proc_has_the_processes_of_another_namespace_nobody_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: 1)  # as in a namespace that mounts no /proc
+    process._place.cache_clear()
+    try:
+        assert process_name() == "1:"
+    finally:
+        process._place.cache_clear()
+
+
 def _refuse(pid: int, number: int) -> None:
     raise PermissionError

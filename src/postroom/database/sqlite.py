@@ -74,9 +74,12 @@ class SQLiteDialect:
         any of the waiting connections, so that one of many writers could wait for too long.
         """
         async with nullcontext() if snapshot else self._turn(), engine.begin() as connection:
-            if not await _in_transaction(connection):  # an engine may be set up to begin by itself
-                await (connection.exec_driver_sql("BEGIN") if snapshot else self._lock(connection))
-            await connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_TIMEOUT}")
+            try:
+                if not await _in_transaction(connection):  # an engine may begin by itself
+                    begin = connection.exec_driver_sql
+                    await (begin("BEGIN") if snapshot else self._lock(connection))
+            finally:  # the connection may be the application's
+                await connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_TIMEOUT}")
             async with _interrupted_after(connection, self._time_limit):
                 yield connection
 

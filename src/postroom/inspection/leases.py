@@ -8,6 +8,7 @@ from sqlalchemy import text
 from postroom.database.database import Database, Run
 from postroom.inspection.reading import Reader, time_of, time_or_none
 from postroom.inspection.wording import duration
+from postroom.store.base import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +59,14 @@ async def read_leases(reader: Reader) -> LeaseFacts:
 
 async def read_suspects(n: Database, run: Run) -> tuple[Suspect, ...]:
     """Return the records that workers died of, as far as anybody can tell, by partition."""
-    suspects = text(f"""SELECT r.position, r.due_at, l.suspect_crashes
+    quarantined = f"r.error_message LIKE '{Verdict.QUARANTINED}%'"
+    suspects = text(f"""SELECT r.position, l.suspect_crashes,
+            CASE WHEN {quarantined} THEN r.due_at END AS next_try
         FROM {n.leases} l JOIN {n.records} r ON r.id = l.suspect
         WHERE l.suspect_crashes > 0 AND r.status = 'pending' ORDER BY l.partition""")
     return tuple(
         Suspect(
-            position=row.position, crashes=row.suspect_crashes, next_try=time_or_none(row.due_at)
+            position=row.position, crashes=row.suspect_crashes, next_try=time_or_none(row.next_try)
         )
         for row in await run(suspects)
     )

@@ -137,8 +137,7 @@ class Delivery:
             times = await self.store.leases.quarantines(record)
             await self.store.leases.acquit(range(PARTITIONS), proven=TRIED_ALONE)
             self.refuse(record, quarantine(times))
-        chosen = self.poison.choose(self.order, self.leases, self.room, now)
-        if chosen:
+        if chosen := self.poison.choose(self.order, self.leases, self.room, now):
             held = await self.store.leases.suspect(self.worker, chosen)
             self.poison.sent(held, self.clock.monotonic())
             for record in held:

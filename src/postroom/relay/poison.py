@@ -49,8 +49,6 @@ FIRST_DELAY, LAST_DELAY = timedelta(seconds=30), timedelta(hours=1)
 def quarantine(times: int) -> Quarantined:
     """Return what becomes of a record that was quarantined so many times before."""
     reason = f"quarantined: {QUARANTINED_AFTER} workers died in a row while they delivered it"
-    if times:
-        reason = "quarantined: another worker died while it delivered it, alone"
     return Quarantined(reason, min(FIRST_DELAY * 2 ** min(times, 7), LAST_DELAY))
 
 

@@ -133,7 +133,8 @@ def judge(rows: Sequence[Look], lost: Collection[Look]) -> tuple[list[Loss], set
     for row in lost:
         unproven = row.worker not in of_suspects and row.crash_count >= TRIED_AFTER
         crashes = 0 if unproven else row.crash_count + 1
-        blamed = 0 if unproven else row.suspect_crashes + row.suspect_sent
+        tried = row.suspect_crashes if row.worker in of_suspects else 0
+        blamed = 0 if unproven else tried + row.suspect_sent
         losses.append(Loss(row.partition, row.worker or "", crashes, blamed))
     if all(row.worker in of_suspects for row in lost):
         return losses, set()

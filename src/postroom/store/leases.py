@@ -119,9 +119,8 @@ class Leases:
         self._renew = text(f"""UPDATE {n.leases} SET leased_until = {sql.after(":lease")},
             served_at = {sql.now} WHERE worker = :worker RETURNING partition, token""")
         # The last holder is alive: it did not crash.
-        innocent = "crash_count = 0, lost_by = NULL, suspect_sent = false"
-        self._alive = text(f"""UPDATE {n.leases} SET {innocent}, suspect = NULL, suspect_crashes = 0
-            WHERE lost_by = :worker""")
+        self._alive = text(f"""UPDATE {n.leases} SET crash_count = 0, lost_by = NULL,
+            suspect = NULL, suspect_crashes = 0, suspect_sent = false WHERE lost_by = :worker""")
 
         # Before deliveries that may kill the process: which records, one per partition.
         suspects = {"at": "smallint", "id": "uuid", "crashes": "integer"}
@@ -132,9 +131,11 @@ class Leases:
         blamed = f"""SELECT l.partition FROM {n.leases} l
             WHERE l.partition {sql.among("partitions")}
             AND (l.crash_count > 0 OR l.suspect IS NOT NULL) {sql.skip_locked}"""
-        proven = "CASE WHEN suspect_crashes >= :proven THEN"
-        self._acquit = text(f"""UPDATE {n.leases} SET {innocent}, suspect = {proven} suspect END,
-            suspect_crashes = {proven} :proven ELSE 0 END WHERE partition {sql.within(blamed)}""")
+        proven = "suspect_crashes >= :proven"
+        self._acquit = text(f"""UPDATE {n.leases} SET crash_count = 0, lost_by = NULL,
+            suspect = CASE WHEN {proven} THEN suspect END, suspect_sent = suspect_sent AND {proven},
+            suspect_crashes = CASE WHEN {proven} THEN :proven ELSE 0 END
+            WHERE partition {sql.within(blamed)}""")
         self._quarantines = text(f"""SELECT count(*) AS number FROM {n.attempts}
             WHERE position = :position AND verdict = '{Verdict.QUARANTINED}'""")
 

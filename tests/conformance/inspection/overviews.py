@@ -184,6 +184,18 @@ class Overviews:
         await window.deliver("a1", worker="bob")
         assert await window.problems() == ""
 
+    @pytest.mark.requirement("E6")
+    async def test_a_suspect_that_was_refused_before_is_not_called_quarantined(
+        self, window: Window
+    ) -> None:
+        await window.put("a1")
+        [record] = await window.claimed("a1")
+        await window.store.settlements.settle(Settlement(worker="ann", attempts=[attempt(record)]))
+        window.later(2 * MINUTE)
+        [record] = await window.claimed("a1", worker="bob")
+        await window.store.leases.suspect("bob", {record: 1})
+        assert "quarantined" not in await window.problems()
+
     async def test_records_that_are_ready_without_a_worker_are_a_problem(
         self, window: Window
     ) -> None:

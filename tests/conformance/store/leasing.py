@@ -1,5 +1,6 @@
 """Who serves which partition."""
 
+import os
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -10,6 +11,7 @@ from sqlalchemy import MetaData, Row, select
 
 from postroom import Outbox, OutboxRecord
 from postroom.errors import SchemaError
+from postroom.process import process_name
 from postroom.record import PARTITIONS
 from postroom.store.base import Settlement, Verdict
 from tests.conformance.store.rig import (
@@ -25,6 +27,9 @@ from tests.conformance.store.rig import (
 from tests.support.statements import noted_statements
 
 PAST_IT = LEASE + timedelta(seconds=1)
+RUNS = f"here:{process_name()}ab12cd34"
+ENDED = RUNS.replace(f":{os.getpid()}:", f":{2**22 + 1}:")
+"""Workers: of a process that runs, and of one that cannot be there."""
 
 
 class AbsentRecord(OutboxRecord):
@@ -199,6 +204,18 @@ class Leasing:
         rig.later(LEASE - timedelta(seconds=1))
         assert (await rig.poll("bob")).leases == ()
 
+    @pytest.mark.requirement("E1")
+    @pytest.mark.parametrize(
+        ("worker", "crashes"), [(RUNS, []), (ENDED, [1])], ids=["runs", "ended"]
+    )
+    async def test_the_lease_of_a_process_is_taken_over_at_once_if_that_has_ended(
+        self, rig: StoreRig, worker: str, crashes: list[int]
+    ) -> None:
+        await fill(rig, 3)
+        assert (await rig.poll(worker)).leases
+        leases = (await rig.poll("bob")).leases
+        assert [lease.crash_count for lease in leases] == crashes
+
     async def test_an_expired_lease_that_nobody_took_is_renewed(self, rig: StoreRig) -> None:
         await fill(rig, 3)
         first = await rig.poll()
@@ -317,9 +334,9 @@ class Leasing:
         [record] = await rig.claimed("a1")
         await rig.store.leases.suspect("ann", {record: 2})
         found = [await died(rig, "ann", then="bob"), await died(rig, "bob", then="cyd")]
-        assert found == [[(record.record.id, 3, 1)], [(record.record.id, 3, 2)]]
-        assert await died(rig, "cyd", then="dee") == [(record.record.id, 3, 3)]
-        assert await died(rig, "dee", then="eve") == [(None, 0, 0)]  # all suspects were tried
+        assert found == [[(record.record.id, 3, 1)], [(None, 0, 2)]]
+        assert await died(rig, "cyd", then="dee") == [(None, 0, 3)]
+        assert await died(rig, "dee", then="eve") == [(None, 0, 0)]  # what was in flight was tried
 
     @pytest.mark.requirement("E1")
     async def test_a_death_that_no_suspect_explains_clears_all_other_partitions(
@@ -377,6 +394,16 @@ class Leasing:
         assert await blamed(rig) == {(partition_of("a1"), 4, 1), (50, 2, 1)}
         await rig.store.leases.acquit(range(PARTITIONS), proven=3)
         assert await blamed(rig) == {(partition_of("a1"), 3, 0)}
+
+    @pytest.mark.requirement("E1")
+    async def test_a_record_that_kills_while_another_one_is_quarantined_is_blamed_for_that(
+        self, rig: StoreRig
+    ) -> None:
+        await rig.put("a1")
+        [record] = await rig.claimed("a1")
+        await rig.store.leases.suspect("ann", {record: 3})
+        await rig.store.leases.acquit(range(PARTITIONS), proven=3)  # by another worker
+        assert await died(rig, "ann", then="bob") == [(record.record.id, 4, 1)]
 
     async def test_the_history_tells_how_often_a_record_was_quarantined(
         self, rig: StoreRig

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from postroom.database.database import Database, Run
 from postroom.database.errors import is_conflict
+from postroom.database.sqlite import BUSY_TIMEOUT
 from postroom.store.store import Store
 from tests.support.shop import outbox
 
@@ -76,6 +77,9 @@ async def test_a_lock_that_another_process_keeps_is_a_conflict_and_no_outage(
         with pytest.raises(OperationalError) as caught:
             await database.transact(partial(write, 1))
     assert is_conflict(caught.value)
+    async with database.engine.connect() as connection:  # its next user waits for a lock as before
+        waits = await connection.exec_driver_sql("PRAGMA busy_timeout")
+        assert waits.scalar_one() == BUSY_TIMEOUT
     assert await database.transact(partial(write, 1)) == 1
 
 

@@ -152,7 +152,8 @@ class FakeStore:
                 suspect=lease.suspect if guilty else None,
                 suspect_crashes=proven if guilty else 0,
             )
-            self._sent.discard(each)
+            if not guilty:
+                self._sent.discard(each)
 
     # -- leases
 

@@ -190,6 +190,12 @@ async def test_exactly_the_records_that_kill_are_quarantined_wherever_they_are(
     assert deaths <= len(killers) * 2 * DEATHS  # two may be suspect of the same deaths
 
 
+async def test_three_records_of_one_partition_that_kill_are_found_within_6_deaths_each() -> None:
+    store = outbox_of(40, 1)
+    assert await deaths_until_done(store, 5, 20, 35) <= 3 * DEATHS
+    assert (store.quarantined, store.failed) == ([5, 20, 35], [])
+
+
 @pytest.mark.parametrize("partitions", [1, 3])
 async def test_a_record_that_kills_is_found_behind_deliveries_that_were_not_settled(
     partitions: int,

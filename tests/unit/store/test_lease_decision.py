@@ -161,6 +161,11 @@ def test_a_death_with_a_suspect_in_flight_is_blamed_on_it_alone() -> None:
     assert innocent == set()
 
 
+def test_a_death_that_no_suspect_explains_clears_what_its_worker_had_quarantined() -> None:
+    quarantined = row_of(1, suspect_crashes=3)
+    assert judge([quarantined], [quarantined]) == ([Loss(1, BOB, crashes=1, blamed=0)], set())
+
+
 def test_a_partition_without_work_is_released_unless_it_is_busy() -> None:
     decision = for_ann(look(work=[0], ann=[0, 1, 2]), busy=[2])
     assert (decision.keep, decision.release) == ({0, 2}, {1})
