@@ -37,9 +37,14 @@ _uncaptured: Final = _Uncaptured()
 
 
 @event.listens_for(Session, "after_transaction_create")
-def _listen(session: Session, _: SessionTransaction) -> None:
-    if not hasattr(session, INTERCEPTOR):
-        session.info.setdefault(RAISE_LISTENER, _uncaptured)
+def _listen(session: Session, transaction: SessionTransaction) -> None:
+    if hasattr(session, INTERCEPTOR):
+        return
+    session.info.setdefault(RAISE_LISTENER, _uncaptured)
+    if transaction.parent is None and (noted := session.info.get(_NOTED)):  # and closed since
+        session.info[_NOTED] = {
+            key: each for key, each in noted.items() if instance_state(each).session is session
+        }
 
 
 @event.listens_for(Session, "after_attach", raw=True)  # for all sessions: to listen twice costs
