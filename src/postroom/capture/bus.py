@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Set
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 from postroom.capture.capture import capture, describe_alone
-from postroom.capture.outboxes import CapturingOutbox, settings_of
+from postroom.capture.outboxes import CaptureSettings, CapturingOutbox, settings_of
 from postroom.errors import CaptureError
 from postroom.events.codec import Unfit, codec_for, plain_json
 from postroom.events.delayed import undelayed
@@ -18,6 +18,8 @@ from postroom.events.envelope import allows_extra_fields, version_name
 from postroom.events.event import Event, UntypedEvent
 from postroom.events.payload import explain
 from postroom.events.snapshot import Snapshot, snapshot
+
+MAX_ROUNDS: Final = 100
 
 
 class EventBus:
@@ -72,7 +74,8 @@ class OutboxMiddleware:
 
         Each payload gets an envelope (`event_type`, `aggregate_type`, `aggregate_id`, `timestamp`)
         and the context. A field of a typed event is never replaced: it wins over the envelope, and
-        raises CaptureError if the context has its name. Neither flushes nor commits the session.
+        raises CaptureError if the context has its name. What is emitted meanwhile is saved too.
+        Neither flushes nor commits the session.
         """
         return self.flush_sync(session, bus, **context)
 
@@ -80,11 +83,30 @@ class OutboxMiddleware:
         """Save the events of a bus as `flush` does, from sync code."""
         settings = settings_of(self._outbox)
         facts = _context(context)
-        taken = bus._events.values()
-        enveloped = [_envelop(each.given, describe_alone(each, settings), facts) for each in taken]
-        capture(session, enveloped, settings)
-        bus._events.clear()  # only now: an event that is refused stays on the bus
-        return len(enveloped)
+        saved = 0
+        for _ in range(MAX_ROUNDS):
+            if not bus.has_events:
+                return saved
+            saved += _save(session, bus, settings, facts)
+        raise CaptureError(
+            f"cannot flush: the bus has events after {MAX_ROUNDS} rounds of saving them. Each round"
+            " calls a function, such as one of `on_capture`, that emits more: have it end."
+        )
+
+
+def _save(
+    session: Session | AsyncSession,
+    bus: EventBus,
+    settings: CaptureSettings,
+    context: Mapping[str, Any],
+) -> int:
+    """Save the events that are on the bus; those that this makes others emit stay there."""
+    taken = list(bus._events.values())
+    enveloped = [_envelop(each.given, describe_alone(each, settings), context) for each in taken]
+    capture(session, enveloped, settings)
+    for each in taken:  # only now: an event that is refused stays on the bus
+        bus._events.pop(each.event_id, None)
+    return len(taken)
 
 
 def _envelop(event: Event, description: Description, context: Mapping[str, Any]) -> Description:

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session, scoped_session
 from postroom.capture.databases import check_database
 from postroom.capture.outboxes import CaptureCallback, CaptureSettings
 from postroom.capture.repeats import note_captured, refuse_repeats
+from postroom.capture.targets import stack_level
 from postroom.errors import CaptureError, CaptureWarning
 from postroom.events.codec import Unfit, plain_json
 from postroom.events.delayed import undelayed
@@ -80,7 +81,7 @@ def describe_alone(event: Event, settings: CaptureSettings) -> Description:
                 f"{description.event_type} {description.event_id} has no key, so it is in no order."
                 f" {reason}",
                 CaptureWarning,
-                stacklevel=4,
+                stacklevel=stack_level(),
             )
     return description
 

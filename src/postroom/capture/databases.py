@@ -62,7 +62,7 @@ def check_inserts(record_class: type[OutboxRecord]) -> None:
 
 def note_aggregates(session: Session, captured: Iterable[Captured]) -> None:
     """Note whose database each record belongs in, if the session has several."""
-    if _binds(session) or _chooses_itself(session):
+    if _chooses_itself(session) or _binds(session):
         pairs = ((record, raised.aggregate) for raised, record in captured)
         tracker_of(session).aggregates.update(pairs)
 

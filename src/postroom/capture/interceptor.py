@@ -71,7 +71,6 @@ class DomainEventOutboxInterceptor:
         sweep_last(target, self)
         setattr(target, INTERCEPTOR, self)
         event.listen(target, "after_transaction_create", self._transaction_created)
-        event.listen(target, "after_attach", _note_attached)
         event.listen(target, "before_flush", self._before_flush)
         event.listen(target, "after_flush_postexec", self._after_flush)
         event.listen(target, "after_commit", _note_commit)
@@ -81,6 +80,8 @@ class DomainEventOutboxInterceptor:
     def sweep(self, session: Session) -> None:
         """Capture the raised events of the session's aggregates whose ids are known."""
         tracker = tracker_of(session)
+        if not tracker.noted or not session.is_active:  # if it is not, it is being rolled back
+            return
         waiting = tracker.waiting(session)
         if not waiting:
             return
@@ -102,9 +103,10 @@ class DomainEventOutboxInterceptor:
         self.sweep(session)
 
     def _transaction_created(self, session: Session, transaction: SessionTransaction) -> None:
-        tracker_of(session)
         if transaction.nested:  # the current transaction is still the one around it
             self.sweep(session)
+        elif transaction.parent is None:
+            tracker_of(session)
 
     def _check_same_outbox(self, other: Interceptor, target: type[Session]) -> None:
         if not isinstance(other, DomainEventOutboxInterceptor) or other._outbox is self._outbox:
@@ -148,18 +150,14 @@ def _identity(aggregate: AggregateRoot) -> str | None:
     return parts[0] if len(parts) == 1 else json.dumps(parts)
 
 
-def _note_attached(session: Session, instance: object) -> None:
-    if isinstance(instance, AggregateRoot) and instance._by_id():
-        tracker_of(session).note(instance)
-
-
 def _note_commit(session: Session) -> None:
     tracker_of(session).committed(session)
 
 
 def _settle(session: Session, transaction: SessionTransaction) -> None:
     stop_following(session)
-    tracker_of(session).ended(session, transaction)
+    if transaction.nested or transaction.parent is None:  # else it is a flush
+        tracker_of(session).ended(session, transaction)
 
 
 def _warn_of_bulk_statement(execution: ORMExecuteState) -> None:

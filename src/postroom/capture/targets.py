@@ -95,12 +95,15 @@ class CapturingSession(Session):
         self._postroom_end(super().invalidate)
 
     def _postroom_end(self, end: Callable[[], None]) -> None:
-        _warn_of_events(tracker_of(self).late(self), LATE)
+        tracker = tracker_of(self)
+        if late := tracker.late(self):
+            _warn_of_events(late, LATE)
         self._postroom_closing = True
         try:
             end()
         finally:
             self._postroom_closing = False
+            tracker.closed()
 
 
 def session_class(target: CaptureTarget) -> type[Session]:
@@ -140,8 +143,7 @@ def sweep_last(target: type[Session], interceptor: Interceptor) -> None:
         raise untested_version()
 
     def sweep_and_look(session: Session) -> bool:
-        if session.is_active:  # else it is being rolled back
-            interceptor.sweep(session)
+        interceptor.sweep(session)
         return look(session)
 
     setattr(target, "_is_clean", sweep_and_look)  # noqa: B010 - a private name

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from sqlalchemy.orm import Session, SessionTransaction
 from sqlalchemy.orm.attributes import instance_state
@@ -33,11 +33,10 @@ class Captured(NamedTuple):
 class Tracker:
     """Keeps a session's aggregates with events, and what each transaction captured of them."""
 
-    aggregates: WeakKeyDictionary[OutboxRecord, AggregateRoot] = field(
-        default_factory=WeakKeyDictionary
-    )
+    aggregates: dict[OutboxRecord, AggregateRoot] = field(default_factory=dict)
     """Of records that go where their aggregate goes, if the session has several databases."""
-    _noted: dict[int, AggregateRoot] = field(default_factory=dict)  # by id(): some cannot be hashed
+    noted: dict[int, AggregateRoot] = field(default_factory=dict)
+    """Aggregates with events to capture, by `id()`: some cannot be hashed."""
     _captured: dict[SessionTransaction, list[Captured]] = field(default_factory=dict)
     _committed: set[SessionTransaction] = field(default_factory=set)
     _has_committed: bool = False
@@ -48,18 +47,16 @@ class Tracker:
 
         Its state stays as it is: to mark it dirty would have a rollback expire it.
         """
-        self._noted[id(aggregate)] = aggregate
+        self.noted[id(aggregate)] = aggregate
         session = instance_state(aggregate).session
         if session is not None and session.autobegin and not session.in_transaction():
             session.begin()  # as a change would; without one, a rollback would not be noticed
 
     def waiting(self, session: Session) -> list[Raised]:
         """Give what the session's aggregates have raised, in order of raising."""
-        if not self._noted:
-            return []  # at most of the moments that a session is looked at
         raised = [
             Raised(number, event, aggregate)
-            for aggregate in self._noted.values()
+            for aggregate in self.noted.values()
             if instance_state(aggregate).session is session
             for number, event in aggregate._by_id().values()
         ]
@@ -70,9 +67,9 @@ class Tracker:
 
         One that has changed is given up with its change if the session is closed.
         """
-        if not self._has_committed or self._captured:
+        if not self.noted or not self._has_committed or self._captured:
             return []
-        states = [(instance_state(each), each) for each in self._noted.values()]
+        states = [(instance_state(each), each) for each in self.noted.values()]
         return [
             aggregate
             for state, aggregate in states
@@ -84,7 +81,7 @@ class Tracker:
         for raised, _ in captured:
             raised.aggregate._take(raised.event)
             if not raised.aggregate._by_id():
-                self._noted.pop(id(raised.aggregate), None)
+                self.noted.pop(id(raised.aggregate), None)
         self._captured.setdefault(current_transaction(session), []).extend(captured)
 
     def committed(self, session: Session) -> None:
@@ -93,8 +90,6 @@ class Tracker:
 
     def ended(self, session: Session, transaction: SessionTransaction) -> None:
         """Settle what a transaction captured: pass it on, forget it, or give it back."""
-        if not transaction.nested and transaction.parent is not None:
-            return  # a flush, not a transaction
         if self._last_ended is not None and self._last_ended() is transaction:
             return  # a class of sessions and a subclass of it are both listened to
         self._last_ended = ref(transaction)
@@ -108,7 +103,12 @@ class Tracker:
             self._captured.setdefault(transaction.parent, []).extend(captured)
         if transaction.parent is None:  # what somebody else collected is no longer of interest
             self._has_committed |= committed
-            self._noted = {key: one for key, one in self._noted.items() if one._by_id()}
+            self.aggregates.clear()
+            self.noted = {key: one for key, one in self.noted.items() if one._by_id()}
+
+    def closed(self) -> None:
+        """Note the end of the session, which may be used again."""
+        self._has_committed = False
 
     def _give_back(self, session: Session, captured: Sequence[Captured], *, nested: bool) -> None:
         """Give new and detached aggregates their events back; forget those of the others.
@@ -117,7 +117,7 @@ class Tracker:
         """
         for raised, _ in captured:
             raised.aggregate._give_back(raised.number, raised.event)
-        for aggregate in [*self._noted.values(), *(raised.aggregate for raised, _ in captured)]:
+        for aggregate in [*self.noted.values(), *(raised.aggregate for raised, _ in captured)]:
             state = instance_state(aggregate)
             if state.session is session and state.persistent and (nested or state.expired):
                 aggregate.clear_events()

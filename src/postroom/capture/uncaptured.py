@@ -1,19 +1,21 @@
 """Warns of events in sessions that nobody captures, if sessions of this process are captured.
 
 It listens to SQLAlchemy's own `Session`, from the import on: to add a listener later would break a
-commit of another thread. Where there are no aggregates with events, it does nothing.
+commit of another thread. Where there are no aggregates with events, it does nothing. It notes the
+aggregates that are added to captured sessions too.
 """
 
 import warnings
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import event
-from sqlalchemy.orm import Session, SessionTransaction, object_session
+from sqlalchemy.orm import InstanceState, Session, SessionTransaction, object_session
 from sqlalchemy.orm.attributes import instance_state
 
 from postroom.capture.repeats import captured_ids
 from postroom.capture.targets import INTERCEPTOR, interceptors_of, names_of, stack_level
+from postroom.capture.tracker import tracker_of
 from postroom.errors import CaptureError, CaptureWarning
 from postroom.events.aggregate import RAISE_LISTENER, AggregateRoot
 
@@ -35,17 +37,24 @@ _uncaptured: Final = _Uncaptured()
 
 
 @event.listens_for(Session, "after_transaction_create")
-def _listen(session: Session, _: SessionTransaction) -> None:
-    if not hasattr(session, INTERCEPTOR):
-        session.info.setdefault(RAISE_LISTENER, _uncaptured)
-
-
-@event.listens_for(Session, "after_attach")
-def _note_attached(session: Session, instance: object) -> None:
-    if not isinstance(instance, AggregateRoot) or hasattr(session, INTERCEPTOR):
+def _listen(session: Session, transaction: SessionTransaction) -> None:
+    if hasattr(session, INTERCEPTOR):
         return
-    if instance.domain_events:
-        _uncaptured.note(instance)
+    session.info.setdefault(RAISE_LISTENER, _uncaptured)
+    if transaction.parent is None and (noted := session.info.get(_NOTED)):  # and closed since
+        session.info[_NOTED] = {
+            key: each for key, each in noted.items() if instance_state(each).session is session
+        }
+
+
+@event.listens_for(Session, "after_attach", raw=True)  # for all sessions: to listen twice costs
+def _note_attached(session: Session, state: InstanceState[Any]) -> None:
+    if issubclass(state.class_, AggregateRoot):
+        aggregate = state.obj()
+        if aggregate is not None and aggregate._by_id():
+            is_captured = hasattr(session, INTERCEPTOR)
+            listener = tracker_of(session) if is_captured else _uncaptured
+            listener.note(aggregate)
 
 
 @event.listens_for(Session, "before_commit")

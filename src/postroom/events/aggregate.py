@@ -55,16 +55,19 @@ class AggregateRoot:
         Raises CaptureError if it cannot be saved, or was raised before.
         """
         check_event(event)
-        if event.event_id in self._by_id():
+        raised = self._by_id()
+        if event.event_id in raised:
             raise CaptureError(
                 f"{type(self).__name__} has raised the event {event.event_id} already. Make a new"
                 " one each time that something happens."
             )
         taken = snapshot(event)
-        if _is_mapped(self):
+        is_mapped = hasattr(self, DEFAULT_STATE_ATTR)
+        if is_mapped:
             check_key(type(self), taken)
-        self._by_id()[event.event_id] = _next_number(), taken
-        listener = _listener(self)
+        raised[taken.event_id] = _next_number(), taken
+        session = object_session(self) if is_mapped else None
+        listener = session.info.get(RAISE_LISTENER) if session is not None else None
         if listener is not None:
             listener.note(self)
 
@@ -95,12 +98,3 @@ class AggregateRoot:
 
     def _give_back(self, number: int, taken: Snapshot) -> None:
         self._by_id()[taken.event_id] = number, taken
-
-
-def _is_mapped(aggregate: AggregateRoot) -> bool:
-    return hasattr(aggregate, DEFAULT_STATE_ATTR)
-
-
-def _listener(aggregate: AggregateRoot) -> RaiseListener | None:
-    session = object_session(aggregate) if _is_mapped(aggregate) else None
-    return None if session is None else session.info.get(RAISE_LISTENER)

@@ -186,9 +186,10 @@ def _moment(field: str, value: Any) -> datetime:
 
 
 def _required(event: Event, name: str, expected: type[Any]) -> Any:
-    value = _attribute(event, name)
+    value = getattr(event, name, None)
     if isinstance(value, expected):
         return value
+    value = _attribute(event, name)
     raise EventDefinitionError(
         f"{type(event).__qualname__} is not an event: its `{name}` is {value!r}, not a"
         f" {expected.__name__}. Derive it from DomainEvent (or PydanticEvent), which gives both"

@@ -80,7 +80,7 @@ def _check_key(aggregate_class: type, description: Description, event_class: typ
             f" and says `aggregate_type = {declared!r}`: two keys, and no order between them. Say"
             " the same in both places."
         )
-    for (other, other_is_own), event_type in raised.items():
+    for (other, other_is_own), event_type in tuple(raised.items()):  # other threads add to it
         if declared is None and other != name and (is_own or other_is_own):
             raise CaptureError(
                 f"{aggregate_class.__name__} raises {event_type} as an event of {other!r}, and"

@@ -165,11 +165,13 @@ def test_an_event_that_gets_its_key_elsewhere_warns_where_it_has_none(session: S
     order.raise_event(UNTYPED)
     bus = EventBus()
     bus.emit(Lonely())
-    with pytest.warns(CaptureWarning, match=r"Lonely .*no key.*Order.*`aggregate`.*`key`"):
+    reason = r"Lonely .*no key.*Order.*`aggregate`.*`key`"
+    with pytest.warns(CaptureWarning, match=reason) as dispatched:
         outbox.dispatcher(session).dispatch_sync([Lonely()])
-    with pytest.warns(CaptureWarning, match=r"Lonely .*no key"):
+    with pytest.warns(CaptureWarning, match=reason) as flushed:
         outbox.middleware().flush_sync(session, bus)
-    with pytest.warns(CaptureWarning, match=r"Lonely .*no key"):
+    with pytest.warns(CaptureWarning, match=reason) as saved:
         outbox.save_sync(session, [Lonely()])
+    assert {each.filename for each in (*dispatched, *flushed, *saved)} == {__file__}
     outbox.dispatcher(session).dispatch_sync([UNTYPED])  # another of no class: nothing is known
     assert keys(session) == [(None, None)] * 5

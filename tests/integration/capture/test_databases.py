@@ -1,9 +1,11 @@
 """Sessions with several databases: a record goes where its aggregate goes, or is refused."""
 
+import gc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import pytest
 from sqlalchemy import Engine, MetaData, create_engine, insert, inspect, select
@@ -129,6 +131,17 @@ def test_so_does_one_that_waited_for_its_id_or_was_raised_late(main: Engine, oth
         session.commit()
     assert keys(other) == ["Order/1"] * 3
     assert keys(main) == []
+
+
+def test_an_aggregate_is_freed_after_the_commit(main: Engine, other: Engine) -> None:
+    with captured(bind=main, binds={OrderBase: other})() as session:
+        order = happened(Order, 1)
+        session.add(order)
+        session.commit()
+        left = ref(order)
+        del order
+        gc.collect()
+        assert left() is None
 
 
 def test_a_captured_class_of_sessions_does_the_same(main: Engine, other: Engine) -> None:

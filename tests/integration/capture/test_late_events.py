@@ -9,9 +9,10 @@ from sqlalchemy import Engine, event, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm.exc import FlushError
 
 from postroom import OutboxRecord
-from tests.support.shop import Account, Note, outbox
+from tests.support.shop import Account, AccountClosed, Note, outbox
 from tests.support.story import story
 
 pytestmark = pytest.mark.requirement("D3")
@@ -192,6 +193,35 @@ def test_a_two_phase_commit_saves_it_before_it_prepares(
     assert left == []
     with Session(sqlite_engine) as session:
         assert types(session) == ["AccountClosed"]
+
+
+@story
+def test_an_event_that_is_raised_in_a_savepoint_after_its_failure_goes_with_it(
+    session: Session,
+) -> None:
+    account = saved(session)
+    closed = AccountClosed(account_id=account.id)
+    with session.begin_nested():
+        session.add(Note(text=None))
+        with pytest.raises(IntegrityError):
+            session.flush()
+        account.raise_event(closed)
+        session.flush()
+    account.rename("Anna")
+    session.commit()
+    assert types(session) == ["AccountRenamed"]
+
+
+@story
+def test_listeners_that_raise_events_without_end_are_an_error(session: Session) -> None:
+    account = saved(session)
+    account.rename("Anna")
+    endless = listening(session, "after_flush", lambda *_: account.close())
+    with endless, pytest.raises(FlushError, match=r"Over 100 .*flushes"):
+        session.commit()
+    session.rollback()
+    session.commit()
+    assert types(session) == []
 
 
 @story

@@ -271,6 +271,18 @@ def test_what_is_changed_after_a_commit_and_then_given_up_is_silent(session: Ses
     session.close()
 
 
+@pytest.mark.parametrize("end", ["close", "reset", "invalidate"])
+@pytest.mark.usefixtures("_silent")
+def test_a_session_that_is_used_again_forgets_the_commits_before_its_end(
+    session: Session, end: str
+) -> None:
+    session.add(Basket(id=1))
+    session.commit()
+    getattr(session, end)()
+    session.get_one(Basket, 1).raise_event(BasketFilled())
+    session.close()  # nothing was committed since: not even a change is saved
+
+
 @pytest.mark.usefixtures("_silent")
 def test_expunging_what_is_not_in_the_session_is_an_error_and_no_warning(session: Session) -> None:
     with pytest.raises(InvalidRequestError):

@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Callable, Iterator
+from weakref import ref
 
 import pytest
 from sqlalchemy import Engine, event, select
@@ -178,6 +179,20 @@ def test_what_is_rolled_back_expunged_or_closed_is_no_warning(session: Session) 
     add(session)
     session.close()
     session.commit()
+
+
+def test_what_a_session_that_was_closed_had_is_freed_when_it_is_used_again(
+    session: Session,
+) -> None:
+    """A worker may use one session for ever, and never commit."""
+    account = Account.open("Ann")
+    session.add(account)
+    session.close()
+    left = ref(account)
+    del account
+    session.scalars(select(Note)).all()
+    gc.collect()
+    assert left() is None
 
 
 def test_it_can_be_an_error(sqlite_engine: Engine, session: Session) -> None:

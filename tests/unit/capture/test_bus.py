@@ -220,6 +220,37 @@ async def test_an_event_is_saved_as_it_was_emitted(middleware: OutboxMiddleware)
     assert sorted(record.payload["tags"] for record in added(session)) == [["a"], ["a", "b"]]
 
 
+def emitting_outbox(bus: EventBus, numbers: int) -> Outbox:
+    """An outbox whose capture emits further events, up to a number."""
+
+    class EmittingRecord(OutboxRecord):
+        pass
+
+    emitting = Outbox(MetaData(), record=EmittingRecord, events=EventRegistry())
+
+    def emit_next(record: OutboxRecord) -> None:
+        if record.payload["number"] < numbers:
+            bus.emit(created(record.payload["number"] + 1))
+
+    emitting.on_capture(emit_next)
+    return emitting
+
+
+@pytest.mark.requirement("C4")
+async def test_events_that_a_flush_makes_others_emit_are_saved_by_it() -> None:
+    session, bus = Session(), bus_with(created(1))
+    assert await emitting_outbox(bus, 3).middleware().flush(session, bus) == 3
+    assert sorted(record.payload["number"] for record in added(session)) == [1, 2, 3]
+    assert not bus.has_events
+
+
+@pytest.mark.requirement("C4")
+async def test_a_flush_that_makes_others_emit_without_end_is_an_error() -> None:
+    session, bus = Session(), bus_with(created(1))
+    with pytest.raises(CaptureError, match=r"after 100 rounds.*on_capture.*have it end"):
+        await emitting_outbox(bus, 1000).middleware().flush(session, bus)
+
+
 @pytest.mark.requirement("C4")
 async def test_the_context_is_saved_as_it_was_at_the_flush(middleware: OutboxMiddleware) -> None:
     session, roles = Session(), ["admin"]

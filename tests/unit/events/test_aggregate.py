@@ -219,6 +219,13 @@ def test_an_event_stays_as_it_was_raised(kind: Callable[[list[str]], Any]) -> No
     assert twin.collect_events() == expected
 
 
+def test_an_event_without_a_class_stays_as_it_was_though_its_payload_has_another_value() -> None:
+    aggregate, payload = made(Unmapped), {"price": 1}
+    aggregate.raise_event(UntypedEvent(event_type="priced", payload=payload))
+    payload["price"] = 2
+    assert aggregate.domain_events[0].payload == {"price": 1}
+
+
 def test_an_event_that_has_not_changed_is_itself() -> None:
     aggregate, event = made(Unmapped), Tagged(tags=["a"])
     aggregate.raise_event(event)

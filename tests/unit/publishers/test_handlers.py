@@ -217,6 +217,23 @@ async def test_what_no_handler_reads_may_be_of_any_version(registry: EventRegist
     assert await deliver(registry, noted) == DELIVERED
 
 
+async def test_two_classes_of_one_event_type_are_the_refusal_of_their_records_only(
+    registry: EventRegistry,
+) -> None:
+    """An outage would stop all other records too."""
+
+    def defined_in(module: str) -> type[OrderPlaced]:
+        return dataclass(frozen=True, kw_only=True)(
+            type("OrderShipped", (OrderPlaced,), {"__module__": module})
+        )
+
+    twins = [defined_in("shop"), defined_in("post")]
+    add(registry, Recording(), OrderPlaced)
+    outcome = refusal(await deliver(registry, claimed(twins[0](number=7, lines=[]))))
+    assert "two classes are called 'OrderShipped'" in outcome.reason
+    assert not outcome.permanent
+
+
 @pytest.mark.parametrize("version", [0, -1])
 async def test_a_version_that_is_none_is_refused_for_good(
     registry: EventRegistry, version: int

@@ -124,11 +124,11 @@ class HandlersPublisher:
     async def _deliver(self, record: ClaimedRecord) -> Outcome:
         registry, receipts = self._parts()
         kind = record.event_type, record.event_version
-        if not registry.knows(*kind):
-            return self._not_known(record, kind)
-        if self._waiting:
-            self._waiting.delivered(kind, record.id)
         try:
+            if not registry.knows(*kind):
+                return self._not_known(record, kind)
+            if self._waiting:
+                self._waiting.delivered(kind, record.id)
             calls = calls_for(record, registry)
         except PayloadError as error:
             return Refused(str(error), permanent=True)
@@ -145,7 +145,7 @@ class HandlersPublisher:
 
     def _not_known(self, record: ClaimedRecord, kind: Kind) -> Outcome:
         """Have a record wait for a worker that knows it: in a deployment, one of newer code."""
-        remedy = "deploy the code that wrote it, or import the module of its handler"
+        remedy = "deploy the code that wrote it, or import the module of its handler or upcaster"
         reason = f"no worker knows {_name(kind)}: {remedy}"
         if self._unknown == "refuse":
             return Refused(reason)
