@@ -26,9 +26,9 @@ class BlockedKeys:
     """Blocks keys, parks their later records and paused ones, and releases them."""
 
     AHEAD = 5000
-    """How many later records a claim parks at once, when it has met one."""
+    """How many later records are parked, or released, at once."""
     RELEASED = 100
-    """How many parked records of a key are released at a time."""
+    """How many parked records of a key are released at once at most."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -209,7 +209,8 @@ class BlockedKeys:
         passed = [key_of(row) for row in rows if row.settled or row.position in skipped]
         if not passed:
             return
-        released = await run(self._release, keys=as_rows(passed), batch=batch)
+        some = min(batch, -(-self.AHEAD // len(passed)))
+        released = await run(self._release, keys=as_rows(passed), batch=some)
         in_order = sorted(released, key=attrgetter("position"))
         last = {key_of(row): row.position for row in in_order}
         if last:
