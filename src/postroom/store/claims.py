@@ -102,8 +102,8 @@ class Claims:
             depth=depth,
             held=self.database.sql.numbers([each.id for each in held]),
         )
-        if pauses.everything:
-            return Claim(records=())
+        if pauses.everything:  # nothing is set aside: if it ends at once, all has to be read again
+            return Claim(records=(), reached=dict.fromkeys(tokens, 0))
         # By position, each once: a bad row may be ready and due.
         found = [row for _, row in sorted({row[POSITION]: row for row in rows}.items())]
         typed = self.database.sql.typed

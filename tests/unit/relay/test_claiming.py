@@ -211,6 +211,31 @@ def test_a_claim_from_the_floors_does_not_put_off_the_full_one() -> None:
     assert planner.plan.floors(101.2) == {}
 
 
+def test_after_a_full_claim_every_other_partition_is_read_from_its_start_once() -> None:
+    planner = claimed_beyond(1, 2, 3, reached={1: 7, 2: 8, 3: 9})
+    planner.claimed(partitions={1}, full=True, began=101.0, ended=101.1)
+    assert planner.plan.floors(101.2) == {1: 7}
+    planner.claimed(record(10, partition=2), partitions={1, 2}, full=False, ended=101.2)
+    assert planner.plan.floors(101.3) == {1: 7, 2: 8}
+    assert planner.plan.floors(101.3, of_all=True) == {1: 7, 2: 8}
+    planner.plan.look_into([1, 2])  # a poll has looked into the third one
+    assert planner.plan.floors(101.3, of_all=True) == {1: 7, 2: 8, 3: 9}
+
+
+def test_what_is_read_again_after_a_full_claim_puts_off_the_next_one() -> None:
+    planner = claimed_beyond(1, 2, reached={1: 7, 2: 8})
+    planner.claimed(partitions={1}, full=True, began=101.0, ended=101.1)
+    planner.claimed(record(9), partitions={2}, full=False, began=101.1, ended=101.3)
+    assert planner.plan.floors(103.2) == {1: 7, 2: 8}
+    assert planner.plan.floors(103.4) == {}
+
+
+def test_a_partition_that_another_worker_has_held_is_read_from_its_start() -> None:
+    planner = claimed_beyond(1, 2, reached={1: 7, 2: 8})
+    planner.plan.look_into([1, 2], {2})
+    assert planner.plan.floors(100.2) == {1: 7}
+
+
 def test_after_a_record_that_others_waited_for_its_partition_is_read_from_the_start() -> None:
     planner = claimed_beyond(1, 2, reached={1: 7, 2: 8})
     assert planner.plan.floors(100.2) == {1: 7, 2: 8}
