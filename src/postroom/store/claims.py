@@ -30,7 +30,7 @@ BLOCKED: Final = 1
 PAUSED: Final = 2
 """Whether any key is blocked, and whether anything is paused, added up in one column."""
 PREPARED: Final = ""
-"""Among the transactions that write: some are prepared, under other names than they had before."""
+"""Among the transactions that write: some are prepared, and have lost the names that they had."""
 
 _Found = tuple[Sequence[Any], Mapping[Key, int], Set[Key], Pauses]
 """Rows, which records block their keys, the keys of which nothing does any more, and the pauses."""

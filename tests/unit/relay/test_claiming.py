@@ -13,6 +13,7 @@ from postroom.relay.claiming import (
 )
 from postroom.relay.leases import HeldLeases
 from postroom.store.base import HeldRecord, Lease
+from postroom.store.claims import PREPARED
 from postroom.store.key_order import KeyOrder
 from tests.unit.relay.records import claim, many, record
 
@@ -180,6 +181,17 @@ def test_a_floor_rises_when_all_who_wrote_before_have_ended_and_one_more_claim_w
         planner.claimed(reached={}, full=False)
         floors.append(planner.plan.floors(100.2).get(1, 0))
     assert floors == [0, 0, 0, 0, 0, 3, 3, 3]
+
+
+def test_a_floor_waits_for_a_transaction_that_is_prepared_and_has_lost_its_name() -> None:
+    planner = Planner(1)
+    planner.claimed(*many(3), reached={1: 3}, ended=100.1)
+    floors = []
+    for writers in ({"x"}, {PREPARED}, {PREPARED, "y"}, {"y"}):
+        planner.plan.note_writers(frozenset(writers), 100)
+        planner.claimed(reached={}, full=False)
+        floors.append(planner.plan.floors(100.2).get(1, 0))
+    assert floors == [0, 0, 0, 3]
 
 
 def test_a_floor_never_passes_what_a_claim_has_not_read() -> None:
