@@ -17,6 +17,7 @@ from tests.support.services import missing
 from tests.support.waiting import PATIENCE
 
 FAST = "-c fsync=off -c unix_socket_directories= -c max_connections=20 -c shared_buffers=16MB"
+PREPARES = "-c max_prepared_transactions=5"
 
 
 class Server:
@@ -52,7 +53,7 @@ class Server:
         self._control("promote", "--wait")
 
     def start(self) -> None:
-        options = f"-p {self.port} -c listen_addresses={HOST} {FAST}"
+        options = f"-p {self.port} -c listen_addresses={HOST} {FAST} {PREPARES}"
         self._control("start", "--wait", f"--log={self._log}", "-o", options)
 
     def crash(self) -> None:

@@ -207,7 +207,7 @@ class PostgresDialect:
         """Write the statement for the transactions that may have numbered rows of a table.
 
         Each holds this lock from before it takes a number until its commit can be seen. One that is
-        prepared for a commit in two phases has lost its name: they are all ''.
+        prepared for a commit in two phases may have lost its name, as by a restart: then it is ''.
         """
         return f"""SELECT CASE WHEN virtualtransaction LIKE '-1/%' THEN ''
                 ELSE virtualtransaction END AS writer FROM pg_catalog.pg_locks

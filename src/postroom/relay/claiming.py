@@ -34,8 +34,9 @@ class ClaimPlan:
     """Plans claims. `capacity`: how many records are held at most.
 
     What was delivered lately is slow to read past while an old snapshot is open. So most claims
-    read a partition from a floor on: a position that no transaction can still commit below. A full
-    claim finds what became ready again below it, such as what an operator releases.
+    read a partition from a floor on: a position that no transaction can still commit below. After
+    a full claim, each other partition is read from its start once, too: that finds what became
+    ready again below the floor, such as what an operator releases.
     """
 
     order: KeyOrder
@@ -46,6 +47,7 @@ class ClaimPlan:
     """How many claims in a row have found that there is nothing to deliver."""
     _more: set[int] = field(default_factory=set)  # the partitions that may have more to claim
     _full_claim_at: float = 0.0
+    _unread: set[int] = field(default_factory=set)  # to be read from the start, once
     _floors: dict[int, int] = field(default_factory=dict)
     _next_floors: dict[int, int] = field(default_factory=dict)  # after one more claim
     _writers_asked_at: float = -ASK_EVERY
@@ -54,11 +56,15 @@ class ClaimPlan:
     _reached: dict[int, int] = field(default_factory=dict)
     _filled_since: dict[int, float] = field(default_factory=dict)  # by partition
 
-    def look_into(self, partitions: Collection[int]) -> set[int]:
-        """Claim from these partitions, and no other; return others that may have more."""
+    def look_into(self, partitions: Collection[int], anew: Set[int] = frozenset()) -> set[int]:
+        """Claim from these partitions, and no other; return others that may have more.
+
+        From those `anew` that others have held meanwhile: they may have released records.
+        """
         others = self._more.difference(partitions)
         self._more = set(partitions)
-        for partition in self.order.reached.keys() - self._more:
+        self._unread &= self._more  # the poll has looked into the others
+        for partition in self.order.reached.keys() - (self._more - anew):
             reached = self.order.reached.pop(partition)
             self._floors[partition] = min(reached, self._floors.get(partition, 0))
         return others
@@ -144,7 +150,8 @@ class ClaimPlan:
         reached = self.order.reached
         known = self._floors.items()
         floors = {each: min(floor, reached.get(each, floor)) for each, floor in known}
-        return {p: floor for p, floor in floors.items() if floor > 0 and (of_all or p in reached)}
+        known_to_claims = floors.keys() if of_all else reached.keys() & floors.keys()
+        return {p: floors[p] for p in known_to_claims - self._unread if floors[p] > 0}
 
     def begin(self, partitions: Collection[int]) -> None:
         """Note that a claim begins: it may not see what is committed from now on."""
@@ -157,7 +164,10 @@ class ClaimPlan:
         for partition in self._next_floors.keys() & partitions:
             self._floors[partition] = self._next_floors.pop(partition)
         if full:
+            self._unread = set(self._floors)
+        if full or not self._unread.isdisjoint(partitions):
             self._full_claim_at = ended + min(LONGEST_PAUSE, (ended - began) / REREAD_SHARE)
+        self._unread.difference_update(partitions)
         self.order.add(claim)
         found = {each.partition for each in claim.records}
         if found:

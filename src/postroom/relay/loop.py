@@ -256,7 +256,7 @@ class Loop:
         self.order.drop_waiting(lambda each: self.leases.leaves(each, now))
         self._apply(poll)
         self.delivery.poison.look_at(poll.leases, now)
-        if self._plan.look_into(self.leases.tokens if take else ()):
+        if self._plan.look_into(self.leases.tokens if take else (), taken_over):
             self._timer.woken = True
         self.idle = self._timer.end(poll, busy=bool(poll.leases or self.order.held))
         if self._stopped_by_operator:

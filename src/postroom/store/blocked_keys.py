@@ -26,9 +26,9 @@ class BlockedKeys:
     """Blocks keys, parks their later records and paused ones, and releases them."""
 
     AHEAD = 5000
-    """How many later records a claim parks at once, when it has met one."""
+    """How many later records are parked, or released, at once."""
     RELEASED = 100
-    """How many parked records of a key are released at a time."""
+    """How many parked records of a key are released at once at most."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -49,13 +49,16 @@ class BlockedKeys:
             FROM {keys} JOIN {n.blocked} b ON {same} ORDER BY b.aggregate_type, b.aggregate_id
             {sql.lock and f"{sql.lock} OF b"}""")
 
-        # Park later records far ahead, so that each is met once.
-        ahead = f"r.ready AND {within_partition('partitions', '0')} LIMIT :ahead"
-        partitions = sql.rows("partitions", {"partition": "smallint"})
+        # Park later records far ahead, so that each is met once. As subqueries, whose plans cannot
+        # depend on statistics: of many keys, a join may compare each record with all.
+        ahead = f"r.ready AND {within_partition('partitions', 'partitions.floor')} LIMIT :ahead"
+        partitions = sql.rows("partitions", {"partition": "smallint", "floor": "bigint"})
+        locked = f"""CAST((coalesce(w.aggregate_type, ''), w.aggregate_id)
+            IN (SELECT keys.aggregate_type, keys.aggregate_id FROM {keys}) AS integer) = 1"""
+        blocker = f"""(SELECT b.position FROM {n.blocked} b WHERE b.aggregate_id = w.aggregate_id
+            AND b.aggregate_type = coalesce(w.aggregate_type, '') LIMIT 1)"""
         later = f"""SELECT w.position FROM {sql.each(partitions, n.records, ahead)}
-            JOIN {blocking} ON coalesce(w.aggregate_type, '') = blocking.aggregate_type
-                AND w.aggregate_id = blocking.aggregate_id AND w.position > blocking.position
-            ORDER BY w.position"""
+            WHERE {locked} AND w.position > {blocker} ORDER BY w.position"""
         self._park = text(
             f"UPDATE {n.records} SET ready = false WHERE position {sql.within(later)}"
         )
@@ -119,11 +122,13 @@ class BlockedKeys:
         still = [each for each in followers if each.key in blocked]
         if not still:
             return
+        later_first = sorted(still, key=attrgetter("position"), reverse=True)
+        first = {each.partition: each.position - 1 for each in later_first}
         await run(
             self._park,
-            partitions=as_rows([{"partition": p} for p in {each.partition for each in still}]),
-            blocking=_blocking(blocked),
-            ahead=self.AHEAD,
+            partitions=as_rows({"partition": p, "floor": at} for p, at in first.items()),
+            keys=as_rows(blocked),
+            ahead=-(-self.AHEAD // len(first)),
         )
         due = [each for each in still if each.key and blocked[each.key] != each.position]
         await self.database.run_on(run, self._park_due, due)
@@ -204,7 +209,8 @@ class BlockedKeys:
         passed = [key_of(row) for row in rows if row.settled or row.position in skipped]
         if not passed:
             return
-        released = await run(self._release, keys=as_rows(passed), batch=batch)
+        some = min(batch, -(-self.AHEAD // len(passed)))
+        released = await run(self._release, keys=as_rows(passed), batch=some)
         in_order = sorted(released, key=attrgetter("position"))
         last = {key_of(row): row.position for row in in_order}
         if last:

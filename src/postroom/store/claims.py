@@ -30,7 +30,7 @@ BLOCKED: Final = 1
 PAUSED: Final = 2
 """Whether any key is blocked, and whether anything is paused, added up in one column."""
 PREPARED: Final = ""
-"""Among the transactions that write: some are prepared, under other names than they had before."""
+"""Among the transactions that write: some are prepared, and have lost the names that they had."""
 
 _Found = tuple[Sequence[Any], Mapping[Key, int], Set[Key], Pauses]
 """Rows, which records block their keys, the keys of which nothing does any more, and the pauses."""
@@ -102,8 +102,8 @@ class Claims:
             depth=depth,
             held=self.database.sql.numbers([each.id for each in held if each.partition in tokens]),
         )
-        if pauses.everything:
-            return Claim(records=())
+        if pauses.everything:  # nothing is set aside: if it ends at once, all has to be read again
+            return Claim(records=(), reached=dict.fromkeys(tokens, 0))
         # By position, each once: a bad row may be ready and due.
         found = [row for _, row in sorted({row[POSITION]: row for row in rows}.items())]
         typed = self.database.sql.typed

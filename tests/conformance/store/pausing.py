@@ -3,7 +3,7 @@
 import pytest
 
 from postroom.store.base import Settlement
-from tests.conformance.store.rig import MINUTE, ZERO, StoreRig, attempt, names_of
+from tests.conformance.store.rig import MINUTE, ZERO, StoreRig, attempt, names_of, partition_of
 
 
 class Pausing:
@@ -66,7 +66,10 @@ class Pausing:
     ) -> None:
         await rig.put("a1", ".1")
         await rig.pause()
+        place = partition_of("a1")
         assert await rig.open_to_claim() == []
+        claim = await rig.store.claims.claim({place: 1}, depth=10)
+        assert (claim.records, claim.reached) == ((), {place: 0})  # all is to be read again
         assert (await rig.poll()).pauses.everything
         assert [row.ready for row in (await rig.rows()).values()] == [True, True]
         await rig.resume()

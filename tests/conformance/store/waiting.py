@@ -84,6 +84,31 @@ class Waiting:
         assert BlockedKeys.AHEAD > 60
         assert await rig.open_to_claim(depth=1) == ["b1"]
 
+    async def test_followers_of_many_partitions_are_parked_some_at_a_time(
+        self, rig: StoreRig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(BlockedKeys, "AHEAD", 7)
+        for key, partition in {"a": 7, "b": 8, "c": 9}.items():
+            await rig.put(*numbered(key, 1, 8), f".{key}", partition=partition)
+        await rig.refuse("a1", "b1", "c1")
+        found = [await rig.open_to_claim(depth=2)]
+        parked = [row for row in (await rig.rows()).values() if not (row.ready or row.due_at)]
+        assert len(parked) == 9  # of each partition a third of 7, rounded up
+        found += [await rig.open_to_claim(depth=2) for _ in range(2)]
+        assert found == [[], [], [".a", ".b", ".c"]]
+
+    async def test_followers_of_many_keys_are_released_some_at_a_time(
+        self, rig: StoreRig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for key in "abc":
+            await rig.put(*numbered(key, 1, 8), partition=7)
+        await rig.refuse("a1", "b1", "c1", delay=ZERO)
+        await rig.claim()
+        monkeypatch.setattr(BlockedKeys, "AHEAD", 7)
+        await rig.deliver("a1", "b1", "c1")
+        found = await rig.open_to_claim()
+        assert sorted(found) == [*numbered("a", 2, 4), *numbered("b", 2, 4), *numbered("c", 2, 4)]
+
     async def test_what_other_keys_have_ready_is_not_parked_with_them(self, rig: StoreRig) -> None:
         names = ["a1", "b1", "a2", "b2", "a3", ".1", "a4", "b3"]
         await rig.put(*names, partition=9)

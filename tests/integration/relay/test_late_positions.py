@@ -89,13 +89,15 @@ class BusyRelay:
     def has_claimed(self, before: int) -> bool:
         return self.claims > before
 
-    async def polls_for_a_while(self) -> None:
-        """Have it poll and claim so often that it is sure of what it has read."""
+    async def works_for_a_while(self, engine: AsyncEngine) -> None:
+        """Have it find records and ask for writers so often that it is sure of what it has read."""
         self.slow = True
-        for _ in range(8):
+        for number in range(8):
             claims = self.claims
+            await save(engine, happened(f"more {number}", FIRST))
             self.clock.advance(timedelta(seconds=1.1))
             await eventually(partial(self.has_claimed, claims), "the relay claims")
+            await is_sent(self, f"more {number}")
         self.slow = False
 
     async def delivers(self, engine: AsyncEngine) -> list[str]:
@@ -160,7 +162,7 @@ async def test_a_record_that_is_committed_late_is_delivered_before_the_next_one_
             await save(database, happened("B1", B))
             await is_sent(busy, "B1")
             if sure:
-                await busy.polls_for_a_while()
+                await busy.works_for_a_while(database)
             following = asyncio.create_task(save(database, happened("A2", A)))
             await wait_until_blocked(database)
             claims = busy.claims
@@ -182,7 +184,7 @@ async def test_so_it_is_if_a_trigger_holds_the_record_back_before_its_transactio
         await save(database, happened("B1", B))
         await is_sent(busy, "B1")
         if sure:
-            await busy.polls_for_a_while()
+            await busy.works_for_a_while(database)
         await open_gate()
         await late
         claims = busy.claims
@@ -253,7 +255,7 @@ async def test_a_replayed_record_that_waited_for_a_later_one_is_delivered_before
         busy.publisher.refused.add("A2")
         await save(database, happened("A2", A))
         await settled(busy, database, "A2", retry_count=1)
-        await busy.polls_for_a_while()
+        await busy.works_for_a_while(database)
 
         await operations.replay([(await row(database, "A1")).id])
         await save(database, happened("A3", A))

@@ -182,3 +182,25 @@ async def test_a_burst_that_statistics_know_nothing_of_costs_hardly_more_pages(
     after = await plans(database, store)
     for name in ("poll", "window"):
         assert pages(after[name]) <= 2 * pages(before[name]), name
+
+
+def rows_met(plan: dict[str, Any]) -> float:
+    """Count the rows that all nodes of a plan gave, or left out."""
+    kinds = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Join Filter")
+    here = sum(plan.get(each, 0) for each in kinds) * plan["Actual Loops"]
+    return float(here) + sum(map(rows_met, plan.get("Plans", [])))
+
+
+@pytest.mark.requirement("E17")
+async def test_to_park_the_followers_of_many_keys_each_is_looked_up_once(
+    database: Engine, store: Store
+) -> None:
+    """Not compared with each of the keys, as a join without an index does."""
+    keys = [Key("cost", f"ready{number}") for number in range(1, 1001)]
+    block = f"{BLOCKED} SELECT 'cost', 'ready' || n, n FROM generate_series(1, 1000) n"
+    run(database, block)
+    partitions = as_rows({"partition": each, "floor": 0} for each in range(PARTITIONS))
+    values = {"partitions": partitions, "keys": as_rows(keys), "ahead": 5000}
+    async with store.database.engine.connect() as connection:
+        plan = await explain(connection, store.blocked_keys._park, **values)
+    assert rows_met(plan) < 20 * len(keys)

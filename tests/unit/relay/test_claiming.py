@@ -13,6 +13,7 @@ from postroom.relay.claiming import (
 )
 from postroom.relay.leases import HeldLeases
 from postroom.store.base import HeldRecord, Lease
+from postroom.store.claims import PREPARED
 from postroom.store.key_order import KeyOrder
 from tests.unit.relay.records import claim, many, record
 
@@ -182,6 +183,17 @@ def test_a_floor_rises_when_all_who_wrote_before_have_ended_and_one_more_claim_w
     assert floors == [0, 0, 0, 0, 0, 3, 3, 3]
 
 
+def test_a_floor_waits_for_a_transaction_that_is_prepared_and_has_lost_its_name() -> None:
+    planner = Planner(1)
+    planner.claimed(*many(3), reached={1: 3}, ended=100.1)
+    floors = []
+    for writers in ({"x"}, {PREPARED}, {PREPARED, "y"}, {"y"}):
+        planner.plan.note_writers(frozenset(writers), 100)
+        planner.claimed(reached={}, full=False)
+        floors.append(planner.plan.floors(100.2).get(1, 0))
+    assert floors == [0, 0, 0, 3]
+
+
 def test_a_floor_never_passes_what_a_claim_has_not_read() -> None:
     planner = Planner(1)
     planner.claimed(*many(9), reached={1: 9})
@@ -209,6 +221,31 @@ def test_a_claim_from_the_floors_does_not_put_off_the_full_one() -> None:
     planner.claimed(*many(3, first=4), reached={1: 6}, full=False, began=101.0, ended=101.05)
     assert planner.plan.floors(101.0) == {1: 3}
     assert planner.plan.floors(101.2) == {}
+
+
+def test_after_a_full_claim_every_other_partition_is_read_from_its_start_once() -> None:
+    planner = claimed_beyond(1, 2, 3, reached={1: 7, 2: 8, 3: 9})
+    planner.claimed(partitions={1}, full=True, began=101.0, ended=101.1)
+    assert planner.plan.floors(101.2) == {1: 7}
+    planner.claimed(record(10, partition=2), partitions={1, 2}, full=False, ended=101.2)
+    assert planner.plan.floors(101.3) == {1: 7, 2: 8}
+    assert planner.plan.floors(101.3, of_all=True) == {1: 7, 2: 8}
+    planner.plan.look_into([1, 2])  # a poll has looked into the third one
+    assert planner.plan.floors(101.3, of_all=True) == {1: 7, 2: 8, 3: 9}
+
+
+def test_what_is_read_again_after_a_full_claim_puts_off_the_next_one() -> None:
+    planner = claimed_beyond(1, 2, reached={1: 7, 2: 8})
+    planner.claimed(partitions={1}, full=True, began=101.0, ended=101.1)
+    planner.claimed(record(9), partitions={2}, full=False, began=101.1, ended=101.3)
+    assert planner.plan.floors(103.2) == {1: 7, 2: 8}
+    assert planner.plan.floors(103.4) == {}
+
+
+def test_a_partition_that_another_worker_has_held_is_read_from_its_start() -> None:
+    planner = claimed_beyond(1, 2, reached={1: 7, 2: 8})
+    planner.plan.look_into([1, 2], {2})
+    assert planner.plan.floors(100.2) == {1: 7}
 
 
 def test_after_a_record_that_others_waited_for_its_partition_is_read_from_the_start() -> None:

@@ -181,6 +181,20 @@ async def test_between_full_claims_it_reads_on_from_where_nobody_can_commit_any_
     assert all(gap >= 1.0 for gap in gaps)  # ten times as long as a full claim takes
 
 
+async def test_a_partition_that_others_have_held_meanwhile_is_claimed_from_its_start() -> None:
+    """Between two polls. That worker may have released records below the floor."""
+    faked = FakedLoop(seconds=0.05)
+    faked.store.takes["claim"] = 0.1
+    faked.store.put(*range(1, 1001))
+    held_again = Lease(partition=1, token=3)
+    faked.clock.at(4.5, lambda: faked.store.held_leases.update({1: held_again}))
+    await faked.run(10)
+    claims = [each.values for each in faked.store.named("claim")]
+    before = [each for each in claims if each["tokens"] == {1: 1}]
+    after = [each for each in claims if each["tokens"] == {1: 3}]
+    assert (before[-1]["floors"].get(1, 0) > 0, after[0]["floors"]) == (True, {})
+
+
 async def test_what_is_not_in_flight_is_dropped_when_the_database_is_another_one() -> None:
     faked = FakedLoop(max_in_flight=1)
     faked.publisher.reply = None
