@@ -61,7 +61,7 @@ class Loop:
     reopen: asyncio.Event = field(default_factory=asyncio.Event)
     """Is set when it is time to open the publisher again, which is done beside the loop."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _asked: bool = False  # whether this turn has asked the database for anything
+    _asked: bool = False  # whether this turn has asked the database for all that it wants
     _was_away: bool = False  # whether the database was unavailable since the last answer
     _server: int | None = None
     _last_active: str | None = None
@@ -235,6 +235,7 @@ class Loop:
         busy = self.order.partitions()
         if take and not self.drain:
             busy |= self.leases.lingering(now)
+        self._asked = True
         async with self.leases.lock:
             self._timer.begin(now)
             poll = await self.store.leases.poll(
@@ -251,7 +252,6 @@ class Loop:
             taken_over = self.leases.polled(poll.leases, asked_at=now)
         if taken_over:
             await self.store.claims.retry_postponed(taken_over)
-        self._asked = True
         self.leases.limit(poll.share, self.order.held_of.__getitem__, now=now)
         self.order.drop_waiting(lambda each: self.leases.leaves(each, now))
         self._apply(poll)
@@ -283,7 +283,7 @@ class Loop:
             return False
         self._plan.forget()
         self.leases.polled((), asked_at=self._now())
-        self._timer.woken = True
+        self._timer.woken, self._asked = True, False  # an outage ends when claims succeed, too
         return True
 
     def _apply(self, poll: Poll) -> None:
