@@ -276,6 +276,15 @@ async def test_a_listener_that_waits_to_connect_does_so_when_an_outage_is_over(
         await eventually(rig.listeners)
 
 
+async def test_a_relay_gives_up_on_a_lock_before_postgresql_looks_for_a_deadlock(rig: Rig) -> None:
+    """So that a migration which locks two tables is not the victim."""
+    column = "CAST(extract(epoch FROM CAST(current_setting('{}') AS interval)) * 1000 AS integer)"
+    values = ", ".join(column.format(name) for name in ("lock_timeout", "deadlock_timeout"))
+    async with rig.relay.store.database.transaction() as run:
+        [(ours, theirs)] = await run(text(f"SELECT {values}"))
+    assert 0 < ours < theirs
+
+
 async def test_a_lock_that_keeps_deliveries_waiting_is_named_until_it_is_gone(rig: Rig) -> None:
     async with rig.relay.running():
         await rig.warm_up()
