@@ -62,6 +62,7 @@ class Loop:
     """Is set when it is time to open the publisher again, which is done beside the loop."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _asked: bool = False  # whether this turn has asked the database for all that it wants
+    _settled: bool = False  # whether this turn has written outcomes
     _was_away: bool = False  # whether the database was unavailable since the last answer
     _server: int | None = None
     _last_active: str | None = None
@@ -159,7 +160,7 @@ class Loop:
         return self.drain and self.idle
 
     async def _turn(self) -> None:
-        self._asked = False
+        self._asked = self._settled = False
         if self.delivery.bug is not None:
             raise self.delivery.bug
         if self.drain and self.publisher_breaker.state == "open" and not self.delivery.tasks:
@@ -190,7 +191,8 @@ class Loop:
                 await self.wait_for_database(error)
             return
         if self._asked:
-            self.locks.gone()
+            if self._settled or not self.delivery.outcomes:
+                self.locks.gone()
             self.database_breaker.reset("loop")
         await self._wait()
 
@@ -213,8 +215,11 @@ class Loop:
             if self.drain or not is_conflict(error):
                 raise
             await self.delivery.put_locked_aside(error)
+            if not self.delivery.locked:  # then it is the table
+                self.locks.met(error)
             return
-        self._asked |= bool(settlement.delivered or settlement.attempts)
+        self._settled = bool(settlement.delivered or settlement.attempts)
+        self._asked |= self._settled
         for each in settlement.delivered:
             if each.blocks_key:
                 self._plan.look_again(each)

@@ -285,18 +285,27 @@ async def test_a_relay_gives_up_on_a_lock_before_postgresql_looks_for_a_deadlock
     assert 0 < ours < theirs
 
 
-async def test_a_lock_that_keeps_deliveries_waiting_is_named_until_it_is_gone(rig: Rig) -> None:
+@pytest.mark.parametrize("mode", ["ACCESS EXCLUSIVE", "SHARE"])  # the second is of CREATE INDEX
+async def test_a_lock_that_keeps_deliveries_waiting_is_named_until_it_is_gone(
+    rig: Rig, mode: str
+) -> None:
+    beats = Beats()
+    rig.relay.observe(beats)
     async with rig.relay.running():
         await rig.warm_up()
+        rig.publisher.outage = "away"
+        await rig.save()
         async with rig.owner.connect() as connection:
-            await connection.execute(text(f"LOCK TABLE {TABLE} IN ACCESS EXCLUSIVE MODE"))
+            await connection.execute(text(f"LOCK TABLE {TABLE} IN {mode} MODE"))
             pid = await connection.scalar(text("SELECT pg_backend_pid()"))
-            rig.relay.wake()
+            rig.publisher.outage = None
             expected = f"the table {TABLE} is locked by pid {pid}"
             await eventually(lambda: expected in str(rig.health.reason))
+            await beats.more(2)
             assert rig.is_degraded()
+            assert expected in str(rig.health.reason)
             assert " since " in str(rig.health.reason)
             await connection.rollback()
         await eventually(rig.is_ok)
-        await rig.save()
         await rig.delivered(PREPARED + 1)
+    assert len({each.id for each in rig.publisher.messages}) == len(rig.publisher.messages)
