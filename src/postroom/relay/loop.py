@@ -364,8 +364,9 @@ class Loop:
         """Note an outage of the database, and wait until it may be tried again."""
         self._timer.woken = True  # what woke the relay may not have been seen
         if is_conflict(error):
+            level = logging.INFO if self.locks.was_met else logging.WARNING
             self.locks.met(error)
-            logger.warning("postroom: tries again in a moment: %s", describe(error))
+            logger.log(level, "postroom: tries again in a moment: %s", describe(error))
             await self.clock.wait(asyncio.Event(), LOCK_PAUSE)
             return
         self._was_away = True
