@@ -285,9 +285,16 @@ async def test_a_relay_gives_up_on_a_lock_before_postgresql_looks_for_a_deadlock
     assert 0 < ours < theirs
 
 
-@pytest.mark.parametrize("mode", ["ACCESS EXCLUSIVE", "SHARE"])  # the second is of CREATE INDEX
+@pytest.mark.parametrize(
+    ("table", "mode"),
+    [
+        (TABLE, "ACCESS EXCLUSIVE"),
+        (TABLE, "SHARE"),  # of CREATE INDEX: only settlements wait
+        (f"{TABLE}_pauses", "ACCESS EXCLUSIVE"),
+    ],
+)
 async def test_a_lock_that_keeps_deliveries_waiting_is_named_until_it_is_gone(
-    rig: Rig, mode: str
+    rig: Rig, table: str, mode: str
 ) -> None:
     beats = Beats()
     rig.relay.observe(beats)
@@ -296,10 +303,10 @@ async def test_a_lock_that_keeps_deliveries_waiting_is_named_until_it_is_gone(
         rig.publisher.outage = "away"
         await rig.save()
         async with rig.owner.connect() as connection:
-            await connection.execute(text(f"LOCK TABLE {TABLE} IN {mode} MODE"))
+            await connection.execute(text(f"LOCK TABLE {table} IN {mode} MODE"))
             pid = await connection.scalar(text("SELECT pg_backend_pid()"))
             rig.publisher.outage = None
-            expected = f"the table {TABLE} is locked by pid {pid}"
+            expected = f"the table {table} is locked by pid {pid}"
             await eventually(lambda: expected in str(rig.health.reason))
             await beats.more(2)
             assert rig.is_degraded()
