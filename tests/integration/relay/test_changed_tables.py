@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 
 import pytest
@@ -274,6 +274,22 @@ async def test_a_listener_that_waits_to_connect_does_so_when_an_outage_is_over(
         await eventually(rig.is_degraded)
         await rig.run(f"GRANT UPDATE ON {TABLE} TO CURRENT_USER")
         await eventually(rig.listeners)
+
+
+READ_ONLY = text("""DO $$ BEGIN
+    RAISE EXCEPTION 'cannot execute UPDATE' USING ERRCODE = 'read_only_sql_transaction'; END $$""")
+
+
+@pytest.mark.parametrize("rig", [*DRIVERS[:2], DRIVERS[3]], indirect=True)
+async def test_a_connection_to_a_server_that_became_read_only_is_not_used_again(rig: Rig) -> None:
+    database = rig.relay.store.database
+    pids: list[int] = []
+    for statement in (READ_ONLY, text("SELECT 1")):
+        with suppress(Exception):
+            async with database.transaction() as run:
+                pids += [row.pid for row in await run(text("SELECT pg_backend_pid() AS pid"))]
+                await run(statement)
+    assert len(set(pids)) == 2
 
 
 async def test_a_relay_gives_up_on_a_lock_before_postgresql_looks_for_a_deadlock(rig: Rig) -> None:
