@@ -69,7 +69,8 @@ async def lock_holder(database: Database) -> str:
     """
     if not database.sql.shares_work:
         return ""
-    tables = (database.records, database.leases, database.workers, database.blocked)
+    n = database
+    tables = (n.records, n.leases, n.workers, n.blocked, n.attempts, n.pauses)
     rows = await database.fetch(text(_question(tables)))
     return _sentence(rows[0]) if rows else ""
 

@@ -13,6 +13,9 @@ from postroom.database.errors import Kind, kind_of
 
 HAS_SETTINGS: Final = "postroom settings"
 POOLED: Final = "postroom pooled"
+LOCK_TIMEOUT: Final = 800
+"""Milliseconds to wait for a lock. PostgreSQL looks for deadlocks after 1000: if a relay is in one
+with a migration, it has given up by then, and the migration goes on."""
 
 
 class PostgresDialect:
@@ -40,7 +43,7 @@ class PostgresDialect:
         limit = None if time_limit is None else max(1, int(1000 * time_limit.total_seconds()))
         self._name = f"postroom {name}".replace("'", "")[:63]
         self._settings = {
-            "lock_timeout": limit or quarter,
+            "lock_timeout": limit or LOCK_TIMEOUT,
             "idle_in_transaction_session_timeout": quarter,
             "statement_timeout": limit or 2 * quarter,
             # A statement may be a transaction by itself; each is to see the latest.

@@ -61,7 +61,8 @@ class Loop:
     reopen: asyncio.Event = field(default_factory=asyncio.Event)
     """Is set when it is time to open the publisher again, which is done beside the loop."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _asked: bool = False  # whether this turn has asked the database for anything
+    _asked: bool = False  # whether this turn has asked the database for all that it wants
+    _settled: bool = False  # whether this turn has written outcomes
     _was_away: bool = False  # whether the database was unavailable since the last answer
     _server: int | None = None
     _last_active: str | None = None
@@ -159,7 +160,7 @@ class Loop:
         return self.drain and self.idle
 
     async def _turn(self) -> None:
-        self._asked = False
+        self._asked = self._settled = False
         if self.delivery.bug is not None:
             raise self.delivery.bug
         if self.drain and self.publisher_breaker.state == "open" and not self.delivery.tasks:
@@ -190,7 +191,8 @@ class Loop:
                 await self.wait_for_database(error)
             return
         if self._asked:
-            self.locks.gone()
+            if self._settled or not self.delivery.outcomes:
+                self.locks.gone()
             self.database_breaker.reset("loop")
         await self._wait()
 
@@ -213,8 +215,11 @@ class Loop:
             if self.drain or not is_conflict(error):
                 raise
             await self.delivery.put_locked_aside(error)
+            if not self.delivery.locked:  # then it is the table
+                self.locks.met(error)
             return
-        self._asked |= bool(settlement.delivered or settlement.attempts)
+        self._settled = bool(settlement.delivered or settlement.attempts)
+        self._asked |= self._settled
         for each in settlement.delivered:
             if each.blocks_key:
                 self._plan.look_again(each)
@@ -235,6 +240,7 @@ class Loop:
         busy = self.order.partitions()
         if take and not self.drain:
             busy |= self.leases.lingering(now)
+        self._asked = True
         async with self.leases.lock:
             self._timer.begin(now)
             poll = await self.store.leases.poll(
@@ -251,7 +257,6 @@ class Loop:
             taken_over = self.leases.polled(poll.leases, asked_at=now)
         if taken_over:
             await self.store.claims.retry_postponed(taken_over)
-        self._asked = True
         self.leases.limit(poll.share, self.order.held_of.__getitem__, now=now)
         self.order.drop_waiting(lambda each: self.leases.leaves(each, now))
         self._apply(poll)
@@ -283,7 +288,7 @@ class Loop:
             return False
         self._plan.forget()
         self.leases.polled((), asked_at=self._now())
-        self._timer.woken = True
+        self._timer.woken, self._asked = True, False  # an outage ends when claims succeed, too
         return True
 
     def _apply(self, poll: Poll) -> None:
@@ -359,8 +364,9 @@ class Loop:
         """Note an outage of the database, and wait until it may be tried again."""
         self._timer.woken = True  # what woke the relay may not have been seen
         if is_conflict(error):
+            level = logging.INFO if self.locks.was_met else logging.WARNING
             self.locks.met(error)
-            logger.warning("postroom: tries again in a moment: %s", describe(error))
+            logger.log(level, "postroom: tries again in a moment: %s", describe(error))
             await self.clock.wait(asyncio.Event(), LOCK_PAUSE)
             return
         self._was_away = True

@@ -17,6 +17,7 @@ from postroom.store.blocked_keys import BlockedKeys
 from postroom.store.lease_decision import Decision, Look, decide
 from postroom.store.rows import within_partition
 
+ALL: Final = as_rows({"partition": each} for each in range(PARTITIONS))
 NEVER: Final = 2**31 - 1
 """More crashes than anybody counts."""
 LOST: Final = {"at": "smallint", "holder": "text", "crashes": "integer", "blamed": "integer"}
@@ -142,7 +143,7 @@ class Leases:
     @transaction
     async def create(self, run: Run) -> None:
         """Create the leases that are missing."""
-        await run(self._seed, partitions=as_rows({"partition": n} for n in range(PARTITIONS)))
+        await run(self._seed, partitions=ALL)
 
     async def poll(
         self,
@@ -191,12 +192,14 @@ class Leases:
 
         async def work(run: Run) -> Poll:
             wanted = await look(run)
+            if wanted.poll.server is None:  # somebody has emptied the table
+                await run(self._seed, partitions=ALL)
             leases = await self._write(run, values, wanted) if wanted.writes else ()
             return replace(wanted.poll, leases=leases)
 
         if one_delivers:  # most looks find nothing to do: no file is locked
             wanted = await self.database.transact(look, snapshot=True)
-            if not wanted.writes:
+            if not wanted.writes and wanted.poll.server is not None:
                 return wanted.poll
         return await self.database.transact(work)
 

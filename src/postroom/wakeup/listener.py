@@ -6,7 +6,7 @@ Polling alone is sufficient. Notifications only reduce latency.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Set
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -95,6 +95,7 @@ async def _wake_on_notify(
         while True:
             reason = "the connection was lost"
             try:
+                again.clear()  # first: an outage that ends from now on may leave an old connection
                 if await is_behind_pgbouncer(engine):
                     logger.warning(
                         "postroom: behind PgBouncer no notification arrives; the relay only polls."
@@ -102,7 +103,6 @@ async def _wake_on_notify(
                     )
                     changed(False)
                     return
-                again.clear()
                 if await _cut_off_by(again, _listen(engine, channel, heard)):
                     continue
             except Exception as error:
@@ -112,7 +112,8 @@ async def _wake_on_notify(
             tried.set()
             changed(False)
             pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * pause))
-            await asyncio.sleep(pause)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(again.wait(), pause)
     finally:
         tried.set()
         await engine.dispose()

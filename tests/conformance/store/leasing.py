@@ -85,6 +85,13 @@ class Leasing:
         )
         assert tuple(row) == (PARTITIONS, 0, PARTITIONS - 1, 0)
 
+    async def test_leases_that_somebody_has_deleted_are_made_again(self, rig: StoreRig) -> None:
+        await fill(rig, 3)
+        await rig.sql("DELETE FROM suite_outbox_leases")
+        assert (await rig.poll("one")).leases == ()
+        poll = await rig.poll("one")
+        assert [each.partition for each in poll.leases] == [3]
+
     async def test_opening_leaves_tokens_as_they_are(self, rig: StoreRig) -> None:
         await fill(rig, 3)
         before = tokens_of(await rig.poll())

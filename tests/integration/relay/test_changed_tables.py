@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 
 import pytest
@@ -20,6 +20,7 @@ from postroom import (
     UntypedEvent,
 )
 from postroom.testing import RecordingPublisher
+from postroom.wakeup import listener
 from postroom.wakeup.notifier import CHANNEL
 from tests.support.pgbouncer import pgbouncer_to
 from tests.support.waiting import eventually
@@ -104,6 +105,12 @@ class Rig:
             await self.save()
             await self.delivered(count + 1)
 
+    async def listeners(self) -> set[int]:
+        """Return the server processes of the connections that listen."""
+        query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+        async with self.owner.connect() as connection:
+            return set(await connection.scalars(text(f"{query} AND query LIKE 'LISTEN%'")))
+
     def is_ok(self) -> bool:
         return self.health.status is HealthStatus.OK
 
@@ -157,8 +164,6 @@ async def test_a_column_that_gets_another_type_ends_no_relay_and_costs_no_repeat
         await rig.warm_up()
         writer = asyncio.create_task(write())
         for length in range(300, 300 + CHANGES):
-            # A transaction each: one that locks a table after the other may be the victim of a
-            # deadlock with a poll, which reads both.
             await rig.run(f"ALTER TABLE {TABLE} ALTER COLUMN event_type TYPE varchar({length})")
             await rig.run(f"ALTER TABLE {TABLE}_leases ALTER COLUMN worker TYPE varchar({length})")
             await rig.delivered(len(rig.publisher.messages) + 50)
@@ -240,40 +245,90 @@ async def test_a_database_that_takes_no_settlement_is_available_again_when_it_ta
 
 @pytest.mark.parametrize("rig", DRIVERS[:2], indirect=True)
 async def test_after_an_outage_the_relay_listens_by_another_connection(rig: Rig) -> None:
-    listeners = text(
-        "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-        " AND query LIKE 'LISTEN%'"
-    )
-
-    async def listening() -> set[int]:
-        async with rig.owner.connect() as connection:
-            return set(await connection.scalars(listeners))
-
     async def listens_anew() -> bool:
-        return bool(now := await listening()) and now.isdisjoint(before)
+        return bool(now := await rig.listeners()) and now.isdisjoint(before)
 
     async with rig.relay.running():
         await rig.warm_up()
-        await eventually(listening)
-        before = await listening()
+        await eventually(rig.listeners)
+        before = await rig.listeners()
         await rig.save(f"REVOKE UPDATE ON {TABLE} FROM CURRENT_USER")
         await eventually(rig.is_degraded)
         await rig.run(f"GRANT UPDATE ON {TABLE} TO CURRENT_USER")
         await eventually(listens_anew)
 
 
-async def test_a_lock_that_keeps_deliveries_waiting_is_named_until_it_is_gone(rig: Rig) -> None:
+@pytest.mark.parametrize("rig", DRIVERS[:2], indirect=True)
+async def test_a_listener_that_waits_to_connect_does_so_when_an_outage_is_over(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listener, "FIRST_PAUSE", 3600)
+    monkeypatch.setattr(listener, "LONGEST_PAUSE", 3600)
     async with rig.relay.running():
         await rig.warm_up()
+        await eventually(rig.listeners)
+        [pid] = await rig.listeners()
+        await rig.run(f"SELECT pg_terminate_backend({pid})")
+        await eventually(lambda: "cannot listen for commits" in caplog.text)
+        await rig.save(f"REVOKE UPDATE ON {TABLE} FROM CURRENT_USER")
+        await eventually(rig.is_degraded)
+        await rig.run(f"GRANT UPDATE ON {TABLE} TO CURRENT_USER")
+        await eventually(rig.listeners)
+
+
+READ_ONLY = text("""DO $$ BEGIN
+    RAISE EXCEPTION 'cannot execute UPDATE' USING ERRCODE = 'read_only_sql_transaction'; END $$""")
+
+
+@pytest.mark.parametrize("rig", [*DRIVERS[:2], DRIVERS[3]], indirect=True)
+async def test_a_connection_to_a_server_that_became_read_only_is_not_used_again(rig: Rig) -> None:
+    database = rig.relay.store.database
+    pids: list[int] = []
+    for statement in (READ_ONLY, text("SELECT 1")):
+        with suppress(Exception):
+            async with database.transaction() as run:
+                pids += [row.pid for row in await run(text("SELECT pg_backend_pid() AS pid"))]
+                await run(statement)
+    assert len(set(pids)) == 2
+
+
+async def test_a_relay_gives_up_on_a_lock_before_postgresql_looks_for_a_deadlock(rig: Rig) -> None:
+    """So that a migration which locks two tables is not the victim."""
+    column = "CAST(extract(epoch FROM CAST(current_setting('{}') AS interval)) * 1000 AS integer)"
+    values = ", ".join(column.format(name) for name in ("lock_timeout", "deadlock_timeout"))
+    async with rig.relay.store.database.transaction() as run:
+        [(ours, theirs)] = await run(text(f"SELECT {values}"))
+    assert 0 < ours < theirs
+
+
+@pytest.mark.parametrize(
+    ("table", "mode"),
+    [
+        (TABLE, "ACCESS EXCLUSIVE"),
+        (TABLE, "SHARE"),  # of CREATE INDEX: only settlements wait
+        (f"{TABLE}_pauses", "ACCESS EXCLUSIVE"),
+    ],
+)
+async def test_a_lock_that_keeps_deliveries_waiting_is_named_until_it_is_gone(
+    rig: Rig, table: str, mode: str
+) -> None:
+    beats = Beats()
+    rig.relay.observe(beats)
+    async with rig.relay.running():
+        await rig.warm_up()
+        rig.publisher.outage = "away"
+        await rig.save()
         async with rig.owner.connect() as connection:
-            await connection.execute(text(f"LOCK TABLE {TABLE} IN ACCESS EXCLUSIVE MODE"))
+            await connection.execute(text(f"LOCK TABLE {table} IN {mode} MODE"))
             pid = await connection.scalar(text("SELECT pg_backend_pid()"))
-            rig.relay.wake()
-            expected = f"the table {TABLE} is locked by pid {pid}"
+            rig.publisher.outage = None
+            expected = f"the table {table} is locked by pid {pid}"
             await eventually(lambda: expected in str(rig.health.reason))
+            await beats.more(2)
             assert rig.is_degraded()
+            assert expected in str(rig.health.reason)
             assert " since " in str(rig.health.reason)
             await connection.rollback()
         await eventually(rig.is_ok)
-        await rig.save()
         await rig.delivered(PREPARED + 1)
+    assert len({each.id for each in rig.publisher.messages}) == len(rig.publisher.messages)

@@ -1,10 +1,13 @@
 """The heartbeat: the leases are renewed, whatever the loop is waiting for."""
 
 import asyncio
+import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
 from typing import cast
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from postroom.relay.heartbeat import beat
 from postroom.store.base import Lease
@@ -59,10 +62,15 @@ async def test_a_lease_that_was_lost_is_not_renewed(faked: FakedLoop) -> None:
     assert not faked.loop.leases.covers(record(1), START + 6.4)
 
 
+def missing_table() -> OperationalError:
+    return OperationalError("UPDATE", {}, sqlite3.OperationalError("no such table: outbox_leases"))
+
+
+@pytest.mark.parametrize("error", [refused_connection, missing_table])
 async def test_a_heartbeat_that_fails_is_an_outage_and_the_next_one_ends_it(
-    faked: FakedLoop,
+    faked: FakedLoop, error: Callable[[], Exception]
 ) -> None:
-    faked.store.fail("renew", refused_connection)
+    faked.store.fail("renew", error)
     states: list[str] = []
     faked.clock.at(2.5, lambda: states.append(faked.database_breaker.state))
     await run(faked, 4.5)

@@ -234,6 +234,17 @@ async def test_a_settlement_that_succeeds_does_not_end_an_outage_that_the_heartb
     assert faked.publisher.sent == list(range(1, 10))  # an outage of leases that are held still
 
 
+async def test_polls_that_succeed_do_not_end_an_outage_that_a_claim_has_met(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    faked = FakedLoop()
+    faked.store.put(1)
+    faked.store.fail("claim", disk_full, times=5)
+    await faked.run(60)
+    assert faked.publisher.sent == [1]
+    assert caplog.text.count("the database is available again") == 1
+
+
 async def test_the_end_of_an_outage_has_the_listener_connect_again() -> None:
     faked = FakedLoop()
     faked.store.put(1)
