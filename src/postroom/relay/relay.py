@@ -4,7 +4,12 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Coroutine, Sequence, Set
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any, Self
@@ -246,10 +251,10 @@ class OutboxRelay:
 
     async def _end(self) -> None:
         try:
-            async with asyncio.timeout(CLOSE_WITHIN):
-                await self.publisher.close()
+            async with asyncio.timeout(CLOSE_WITHIN), AsyncExitStack() as last_first:
                 for store in self._stores:
-                    await store.database.close()
+                    last_first.push_async_callback(store.database.close)
+                last_first.push_async_callback(self.publisher.close)
         except TimeoutError:
             logger.warning("postroom: connections did not close within %.0f s", CLOSE_WITHIN)
         finally:

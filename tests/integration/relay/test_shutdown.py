@@ -141,3 +141,30 @@ async def test_what_ends_a_relay_comes_out_of_the_block_that_it_runs_for(tmp_pat
         async with relay.running():
             await eventually(lambda: relay.health.status == HealthStatus.STOPPED)
     await engine.dispose()
+
+
+class Unclosable(MemoryPublisher):
+    async def close(self) -> None:
+        raise ConnectionError("the broker has gone")
+
+
+async def test_a_publisher_that_cannot_be_closed_leaves_no_connection_open(
+    engine: AsyncEngine,
+) -> None:
+    async def connections() -> int:
+        async with engine.connect() as connection:
+            own = """SELECT count(*) FROM pg_stat_activity
+                WHERE datname = current_database() AND application_name LIKE 'postroom %'"""
+            return int(await connection.scalar(text(own)) or 0)
+
+    async def none_is_left() -> bool:  # a backend ends some time after its connection
+        return await connections() == 0
+
+    relay = OutboxRelay(outbox, engine, Unclosable())
+    run = asyncio.create_task(relay.run())
+    await eventually(lambda: relay.idle)
+    assert await connections() > 0
+    await relay.stop()
+    with pytest.raises(ConnectionError, match="has gone"):
+        await run
+    await eventually(none_is_left)
