@@ -48,6 +48,7 @@ class ClaimPlan:
     _more: set[int] = field(default_factory=set)  # the partitions that may have more to claim
     _full_claim_at: float = 0.0
     _unread: set[int] = field(default_factory=set)  # to be read from the start, once
+    _rereading: float = 0.0  # the seconds that this has taken so far
     _floors: dict[int, int] = field(default_factory=dict)
     _next_floors: dict[int, int] = field(default_factory=dict)  # after one more claim
     _writers_asked_at: float = -ASK_EVERY
@@ -164,9 +165,10 @@ class ClaimPlan:
         for partition in self._next_floors.keys() & partitions:
             self._floors[partition] = self._next_floors.pop(partition)
         if full:
-            self._unread = set(self._floors)
+            self._unread, self._rereading = set(self._floors), 0.0
         if full or not self._unread.isdisjoint(partitions):
-            self._full_claim_at = ended + min(LONGEST_PAUSE, (ended - began) / REREAD_SHARE)
+            self._rereading += ended - began
+            self._full_claim_at = ended + min(LONGEST_PAUSE, self._rereading / REREAD_SHARE)
         self._unread.difference_update(partitions)
         self.order.add(claim)
         found = {each.partition for each in claim.records}

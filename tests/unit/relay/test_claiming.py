@@ -234,12 +234,12 @@ def test_after_a_full_claim_every_other_partition_is_read_from_its_start_once() 
     assert planner.plan.floors(101.3, of_all=True) == {1: 7, 2: 8, 3: 9}
 
 
-def test_what_is_read_again_after_a_full_claim_puts_off_the_next_one() -> None:
+def test_a_full_claim_comes_back_after_ten_times_as_long_as_all_reading_again_took() -> None:
     planner = claimed_beyond(1, 2, reached={1: 7, 2: 8})
-    planner.claimed(partitions={1}, full=True, began=101.0, ended=101.1)
-    planner.claimed(record(9), partitions={2}, full=False, began=101.1, ended=101.3)
-    assert planner.plan.floors(103.2) == {1: 7, 2: 8}
-    assert planner.plan.floors(103.4) == {}
+    planner.claimed(partitions={1}, full=True, began=101.00, ended=101.02)
+    planner.claimed(record(9), partitions={2}, full=False, began=101.02, ended=101.05)
+    assert planner.plan.floors(101.54) == {1: 7, 2: 8}
+    assert planner.plan.floors(101.56) == {}
 
 
 def test_a_partition_that_another_worker_has_held_is_read_from_its_start() -> None:
